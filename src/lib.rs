@@ -1,0 +1,6 @@
+//! Record, replay and analyse YCSB traces.
+
+pub mod clock;
+pub mod driver;
+pub mod op;
+pub mod rng;

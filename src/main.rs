@@ -1,0 +1,2 @@
+//! The `ycsb-trace` program.
+fn main() {}
