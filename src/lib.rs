@@ -4,3 +4,4 @@ pub mod clock;
 pub mod driver;
 pub mod op;
 pub mod rng;
+pub mod trace;

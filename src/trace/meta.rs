@@ -1,0 +1,242 @@
+//! The footers: what a file says about itself, as JSON under one Parquet key. A file that says how
+//! it came to be can be trusted years later, and thousands can be listed without reading a row.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::op::OpKind;
+
+/// Which half of a benchmark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// Fills the table.
+    Load,
+    /// Works on it.
+    Run,
+}
+
+impl Phase {
+    /// As in file names.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Phase::Load => "load",
+            Phase::Run => "run",
+        }
+    }
+}
+
+/// A property in force, and where its value came from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PropertyMeta {
+    /// As text.
+    pub value: String,
+    /// `default`, `-p`, or `file:line`.
+    pub source: String,
+}
+
+/// One of several files that together are one trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shard {
+    /// 0-based.
+    pub index: u64,
+    /// How many there are.
+    pub count: u64,
+    /// Operations of the whole trace.
+    pub total_rows: u64,
+}
+
+/// How arrivals were drawn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ArrivalMeta {
+    /// `uniform` or `poisson`.
+    pub process: String,
+    /// Operations per second.
+    pub per_second: f64,
+}
+
+/// A combination of kind and fields that occurs in a trace, so that statements can be prepared.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Shape {
+    /// Kind of the operation.
+    pub op: String,
+    /// Field numbers; empty = all.
+    pub fields: Vec<u32>,
+}
+
+/// The footer of a trace.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TraceMeta {
+    /// Always `trace`.
+    pub kind: String,
+    /// Version of the format.
+    pub format_version: u32,
+    /// Who wrote it.
+    pub generator: String,
+    /// Name of the workload.
+    pub workload: String,
+    /// Load or run.
+    pub phase: Phase,
+    /// Seed of every random stream.
+    pub seed: u64,
+    /// Table name.
+    pub table: String,
+    /// Names of the fields, in order.
+    pub field_names: Vec<String>,
+    /// Longest value that can occur, in bytes.
+    pub field_length: u32,
+    /// Operations in this file.
+    pub rows: u64,
+    /// `op_id` of the first one (0 unless this is a shard).
+    pub first_op_id: u64,
+    /// Which part of a trace this is, if it is one.
+    pub shard: Option<Shard>,
+    /// Operations per kind.
+    pub op_counts: BTreeMap<String, u64>,
+    /// Operations with an `after`.
+    pub dependent_ops: u64,
+    /// `inline` or `seeded`.
+    pub values: String,
+    /// How arrivals were drawn; none in a trace without arrival times.
+    pub arrival: Option<ArrivalMeta>,
+    /// Every combination of kind and fields that can occur.
+    pub shapes: Vec<Shape>,
+    /// Every workload property in force.
+    pub properties: BTreeMap<String, PropertyMeta>,
+    /// Sum over all rows of the 128-bit hash of each, in hexadecimal: independent of how the rows
+    /// are spread over files, so the hashes of shards add up to the hash of the whole.
+    pub content_hash: String,
+    /// Content hash of the load trace that a run trace expects to find in the table.
+    pub load_hash: Option<String>,
+    /// Origin and licence of an imported trace.
+    pub source: Option<String>,
+}
+
+impl TraceMeta {
+    /// The shapes as the drivers take them; kinds of a newer program are left out.
+    pub fn driver_shapes(&self) -> Vec<(OpKind, Vec<u32>)> {
+        self.shapes
+            .iter()
+            .filter_map(|shape| Some((OpKind::from_name(&shape.op)?, shape.fields.clone())))
+            .collect()
+    }
+}
+
+/// Who answered.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerMeta {
+    /// Host and port, or path.
+    pub address: String,
+    /// The server's version text.
+    pub version: String,
+    /// Isolation, durability and the like.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// The machine that ran the replay.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostMeta {
+    /// Host name.
+    pub name: String,
+    /// Operating system and kernel.
+    pub system: String,
+    /// CPUs available to the process.
+    pub cpus: u64,
+}
+
+/// The cost of the harness itself, measured just before the run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OverheadMeta {
+    /// Reading the clock once.
+    pub clock_read_ns: u64,
+    /// Lateness of a timed wait on this machine, median.
+    pub wake_late_p50_ns: u64,
+    /// Lateness of a timed wait, 99th percentile.
+    pub wake_late_p99_ns: u64,
+}
+
+/// A kind of error with the number of times it happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorMeta {
+    /// The database's code.
+    pub code: String,
+    /// The first message with that code.
+    pub message: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// One latency distribution of the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistogramMeta {
+    /// Kind of the operation.
+    pub op: String,
+    /// `service`, `response` or `lag`, in nanoseconds.
+    pub series: String,
+    /// HdrHistogram V2 + zlib-free encoding, base64; operations that ended OK only.
+    pub hdr: String,
+}
+
+/// The footer of a result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunMeta {
+    /// Always `result`.
+    pub kind: String,
+    /// Version of the format.
+    pub format_version: u32,
+    /// Who wrote it.
+    pub generator: String,
+    /// Name of this run, unique in its folder.
+    pub run_id: String,
+    /// Name of the trace.
+    pub trace: String,
+    /// Content hash of the trace.
+    pub trace_hash: String,
+    /// Load or run.
+    pub phase: Phase,
+    /// Operations in the trace.
+    pub trace_rows: u64,
+    /// The name given to `--db`.
+    pub db: String,
+    /// Who answered.
+    pub server: ServerMeta,
+    /// Every setting of the replay, secrets removed.
+    pub config: BTreeMap<String, String>,
+    /// Connections.
+    pub sessions: u32,
+    /// Threads.
+    pub lanes: u32,
+    /// `unpaced`, `rate` (operations per second) or `arrivals` (times of the trace).
+    pub pace: String,
+    /// Target of `rate`, operations per second.
+    pub target_per_second: Option<f64>,
+    /// Factor on the times of `arrivals`.
+    pub speed: f64,
+    /// `deps`, `key` or `none`.
+    pub order: String,
+    /// Where the replay ran.
+    pub host: HostMeta,
+    /// Start in UTC, RFC 3339.
+    pub started_at: String,
+    /// From the start to the end of the last operation.
+    pub elapsed_ns: u64,
+    /// Why the run ended: `trace exhausted`, `interrupted`, `time limit`, …
+    pub ended_because: String,
+    /// Every operation of the trace has its row.
+    pub complete: bool,
+    /// Ended by a signal.
+    pub interrupted: bool,
+    /// Rows in this file.
+    pub rows: u64,
+    /// Rows per kind and status; they add up to `rows`.
+    pub counts: BTreeMap<String, BTreeMap<String, u64>>,
+    /// First message and count of each error code.
+    pub errors: Vec<ErrorMeta>,
+    /// Cost of the harness.
+    pub overhead: OverheadMeta,
+    /// Times a lane had to wait for the recorder; not 0 means that the harness was the bottleneck.
+    pub recorder_stalls: u64,
+    /// Latency distributions.
+    pub histograms: Vec<HistogramMeta>,
+}

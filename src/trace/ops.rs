@@ -1,0 +1,587 @@
+//! The rows of a trace: columns in memory, the writer that encodes them in parallel and appends
+//! them in order, and the reader that decodes them ahead of the clock.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::builder::BooleanBufferBuilder;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, Int64Type};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, DictionaryArray, Int32Array, Int64Array, ListArray, RecordBatch,
+    StringArray,
+};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{Field, SchemaRef};
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
+use parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
+use parquet::file::metadata::KeyValue;
+use parquet::file::writer::SerializedFileWriter;
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::meta::TraceMeta;
+use super::{FOOTER_KEY, FileError, FileKind, Opened, inconsistent, trace_properties, trace_schema};
+use crate::op::OpKind;
+
+/// The values of a written row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowValues<'a> {
+    /// Nothing is written.
+    None,
+    /// The bytes themselves, one after the other; `lens` cuts them.
+    Inline {
+        /// Length of each value in bytes.
+        lens: &'a [u32],
+        /// All values, concatenated.
+        bytes: &'a [u8],
+    },
+    /// The key of the stream they are made from.
+    Seeded {
+        /// See `record::append_value`.
+        seed: u64,
+        /// Length of each value in bytes.
+        lens: &'a [u32],
+    },
+}
+
+/// One row of a trace, on its way into a file.
+#[derive(Debug, Clone, Copy)]
+pub struct Row<'a> {
+    /// Kind of the operation.
+    pub kind: OpKind,
+    /// Key text (UTF-8).
+    pub key: &'a [u8],
+    /// Field numbers; `None` = all.
+    pub fields: Option<&'a [u32]>,
+    /// Values, parallel to `fields`.
+    pub values: RowValues<'a>,
+    /// Rows asked for by a scan.
+    pub scan_len: Option<u32>,
+    /// Arrival offset from the start, ns.
+    pub at_ns: Option<u64>,
+    /// The operation that must have completed before this one.
+    pub after: Option<u64>,
+}
+
+/// A nullable list column under construction.
+#[derive(Debug)]
+struct Lists {
+    ends: Vec<i32>,
+    valid: BooleanBufferBuilder,
+}
+
+impl Lists {
+    fn new(rows: usize) -> Lists {
+        let mut ends = Vec::with_capacity(rows + 1);
+        ends.push(0);
+        Lists { ends, valid: BooleanBufferBuilder::new(rows) }
+    }
+
+    fn push(&mut self, items: Option<usize>) {
+        let end = self.ends.last().expect("starts with 0") + items.unwrap_or(0) as i32;
+        self.ends.push(end);
+        self.valid.append(items.is_some());
+    }
+
+    fn finish(mut self, items: ArrayRef) -> ArrayRef {
+        let field = Arc::new(Field::new_list_field(items.data_type().clone(), false));
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(self.ends));
+        let valid = NullBuffer::new(self.valid.finish());
+        Arc::new(ListArray::new(field, offsets, items, Some(valid)))
+    }
+}
+
+/// A nullable 64-bit column under construction.
+#[derive(Debug)]
+struct Longs {
+    values: Vec<i64>,
+    valid: BooleanBufferBuilder,
+}
+
+impl Longs {
+    fn new(rows: usize) -> Longs {
+        Longs { values: Vec::with_capacity(rows), valid: BooleanBufferBuilder::new(rows) }
+    }
+
+    fn push(&mut self, value: Option<u64>) {
+        self.values.push(value.unwrap_or(0) as i64);
+        self.valid.append(value.is_some());
+    }
+
+    fn finish(mut self) -> ArrayRef {
+        let valid = NullBuffer::new(self.valid.finish());
+        Arc::new(Int64Array::new(ScalarBuffer::from(self.values), Some(valid)))
+    }
+}
+
+/// Builds a chunk of rows, column by column, and adds up the hashes of the rows.
+#[derive(Debug)]
+pub struct ChunkBuilder {
+    ids: Vec<i64>,
+    kinds: Vec<i32>,
+    key_ends: Vec<i32>,
+    key_bytes: Vec<u8>,
+    fields: Lists,
+    numbers: Vec<i32>,
+    values: Lists,
+    value_ends: Vec<i32>,
+    value_bytes: Vec<u8>,
+    seeds: Longs,
+    lens: Lists,
+    len_items: Vec<i32>,
+    scan_lens: Vec<i32>,
+    scan_valid: BooleanBufferBuilder,
+    at_ns: Longs,
+    after: Longs,
+    hash: u128,
+    hash_input: Vec<u8>,
+}
+
+impl ChunkBuilder {
+    /// Room for this many rows.
+    pub fn new(rows: usize) -> ChunkBuilder {
+        ChunkBuilder {
+            ids: Vec::with_capacity(rows),
+            kinds: Vec::with_capacity(rows),
+            key_ends: {
+                let mut ends = Vec::with_capacity(rows + 1);
+                ends.push(0);
+                ends
+            },
+            key_bytes: Vec::with_capacity(rows * 24),
+            fields: Lists::new(rows),
+            numbers: Vec::new(),
+            values: Lists::new(rows),
+            value_ends: vec![0],
+            value_bytes: Vec::new(),
+            seeds: Longs::new(rows),
+            lens: Lists::new(rows),
+            len_items: Vec::new(),
+            scan_lens: Vec::with_capacity(rows),
+            scan_valid: BooleanBufferBuilder::new(rows),
+            at_ns: Longs::new(rows),
+            after: Longs::new(rows),
+            hash: 0,
+            hash_input: Vec::new(),
+        }
+    }
+
+    /// Appends operation `id`.
+    pub fn push(&mut self, id: u64, row: &Row<'_>) {
+        self.hash = self.hash.wrapping_add(row_hash(id, row, &mut self.hash_input));
+        self.ids.push(id as i64);
+        self.kinds.push(row.kind as i32);
+        self.key_bytes.extend_from_slice(row.key);
+        self.key_ends.push(self.key_bytes.len() as i32);
+        self.fields.push(row.fields.map(<[u32]>::len));
+        self.numbers.extend(row.fields.unwrap_or_default().iter().map(|&number| number as i32));
+        match row.values {
+            RowValues::None => {
+                self.values.push(None);
+                self.seeds.push(None);
+                self.lens.push(None);
+            }
+            RowValues::Inline { lens, bytes } => {
+                self.values.push(Some(lens.len()));
+                let mut end = self.value_bytes.len() as i32;
+                self.value_ends.extend(lens.iter().map(|&len| {
+                    end += len as i32;
+                    end
+                }));
+                self.value_bytes.extend_from_slice(bytes);
+                self.seeds.push(None);
+                self.lens.push(None);
+            }
+            RowValues::Seeded { seed, lens } => {
+                self.values.push(None);
+                self.seeds.push(Some(seed));
+                self.lens.push(Some(lens.len()));
+                self.len_items.extend(lens.iter().map(|&len| len as i32));
+            }
+        }
+        self.scan_lens.push(row.scan_len.unwrap_or(0) as i32);
+        self.scan_valid.append(row.scan_len.is_some());
+        self.at_ns.push(row.at_ns);
+        self.after.push(row.after);
+    }
+
+    /// The columns, in the order of the schema, and the sum of the row hashes.
+    fn finish(mut self) -> (Vec<ArrayRef>, u128) {
+        let rows = self.ids.len();
+        let strings = |ends: Vec<i32>, bytes: Vec<u8>| {
+            let offsets = OffsetBuffer::new(ScalarBuffer::from(ends));
+            StringArray::new(offsets, Buffer::from_vec(bytes), None)
+        };
+        let value_offsets = OffsetBuffer::new(ScalarBuffer::from(self.value_ends));
+        let values = BinaryArray::new(value_offsets, Buffer::from_vec(self.value_bytes), None);
+        let scan_valid = NullBuffer::new(self.scan_valid.finish());
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from(self.ids)),
+            kind_array(self.kinds),
+            Arc::new(strings(self.key_ends, self.key_bytes)),
+            self.fields.finish(Arc::new(Int32Array::from(self.numbers))),
+            self.values.finish(Arc::new(values)),
+            self.seeds.finish(),
+            self.lens.finish(Arc::new(Int32Array::from(self.len_items))),
+            Arc::new(Int32Array::new(ScalarBuffer::from(self.scan_lens), Some(scan_valid))),
+            self.at_ns.finish(),
+            self.after.finish(),
+            Arc::new(Int32Array::new_null(rows)),
+            Arc::new(Int64Array::new_null(rows)),
+        ];
+        (columns, self.hash)
+    }
+}
+
+/// Kind numbers as a dictionary column.
+fn kind_array(kinds: Vec<i32>) -> ArrayRef {
+    let names = StringArray::from_iter_values(OpKind::ALL.iter().map(|kind| kind.name()));
+    Arc::new(DictionaryArray::<Int32Type>::new(Int32Array::from(kinds), Arc::new(names)))
+}
+
+/// The hash of one logical row. Every variable part is preceded by its length, so that different
+/// rows cannot have the same input.
+fn row_hash(id: u64, row: &Row<'_>, input: &mut Vec<u8>) -> u128 {
+    const ABSENT: u64 = u64::MAX;
+    input.clear();
+    input.extend_from_slice(&id.to_le_bytes());
+    input.push(row.kind as u8);
+    input.extend_from_slice(&(row.key.len() as u32).to_le_bytes());
+    input.extend_from_slice(row.key);
+    let mut list = |items: Option<&[u32]>| {
+        input.extend_from_slice(&items.map_or(u32::MAX, |items| items.len() as u32).to_le_bytes());
+        for item in items.unwrap_or_default() {
+            input.extend_from_slice(&item.to_le_bytes());
+        }
+    };
+    list(row.fields);
+    match row.values {
+        RowValues::None => input.push(0),
+        RowValues::Inline { lens, bytes } => {
+            list(Some(lens));
+            input.push(1);
+            input.extend_from_slice(bytes);
+        }
+        RowValues::Seeded { seed, lens } => {
+            list(Some(lens));
+            input.push(2);
+            input.extend_from_slice(&seed.to_le_bytes());
+        }
+    }
+    let scan_len = row.scan_len.map_or(ABSENT, u64::from);
+    for number in [scan_len, row.at_ns.unwrap_or(ABSENT), row.after.unwrap_or(ABSENT)] {
+        input.extend_from_slice(&number.to_le_bytes());
+    }
+    xxh3_128(input)
+}
+
+/// A chunk of rows, encoded and compressed: one row group of the file, not yet written.
+pub struct EncodedChunk {
+    /// Rows in it.
+    pub rows: u64,
+    /// Sum of the hashes of its rows.
+    pub hash: u128,
+    columns: Vec<ArrowColumnChunk>,
+}
+
+/// Encodes chunks on any thread; made by [`TraceWriter::encoder`].
+pub struct ChunkEncoder {
+    schema: SchemaRef,
+    factory: ArrowRowGroupWriterFactory,
+}
+
+impl ChunkEncoder {
+    /// Encodes the rows of `chunk`.
+    pub fn encode(&self, chunk: ChunkBuilder) -> parquet::errors::Result<EncodedChunk> {
+        let rows = chunk.ids.len() as u64;
+        let (arrays, hash) = chunk.finish();
+        let mut writers = self.factory.create_column_writers(0)?.into_iter();
+        let mut columns = Vec::with_capacity(arrays.len());
+        for (field, array) in self.schema.fields().iter().zip(&arrays) {
+            for leaf in compute_leaves(field, array)? {
+                let mut writer = writers.next().expect("a writer for every leaf of the schema");
+                writer.write(&leaf)?;
+                columns.push(writer.close()?);
+            }
+        }
+        Ok(EncodedChunk { rows, hash, columns })
+    }
+}
+
+/// Writes a trace file: chunks in order, then the footer. The file appears under its name only when
+/// it is complete.
+pub struct TraceWriter {
+    path: PathBuf,
+    partial: PathBuf,
+    writer: SerializedFileWriter<BufWriter<File>>,
+    encoder: Arc<ChunkEncoder>,
+    rows: u64,
+    hash: u128,
+}
+
+impl TraceWriter {
+    /// Begins `path`; until [`TraceWriter::finish`] the bytes are in `path` + `.partial`.
+    pub fn create(path: &Path) -> parquet::errors::Result<TraceWriter> {
+        let partial = with_suffix(path, ".partial");
+        let file = BufWriter::with_capacity(1 << 20, File::create(&partial)?);
+        let schema = trace_schema();
+        let mut properties = trace_properties();
+        add_encoded_arrow_schema_to_metadata(&schema, &mut properties);
+        let parquet_schema = ArrowSchemaConverter::new().convert(&schema)?;
+        let writer = SerializedFileWriter::new(file, parquet_schema.root_schema_ptr(), Arc::new(properties))?;
+        let factory = ArrowRowGroupWriterFactory::new(&writer, schema.clone());
+        let encoder = Arc::new(ChunkEncoder { schema, factory });
+        Ok(TraceWriter { path: path.to_owned(), partial, writer, encoder, rows: 0, hash: 0 })
+    }
+
+    /// Encodes chunks for this file; may be used from many threads.
+    pub fn encoder(&self) -> Arc<ChunkEncoder> {
+        self.encoder.clone()
+    }
+
+    /// Appends the next chunk.
+    pub fn append(&mut self, chunk: EncodedChunk) -> parquet::errors::Result<()> {
+        self.rows += chunk.rows;
+        self.hash = self.hash.wrapping_add(chunk.hash);
+        let mut row_group = self.writer.next_row_group()?;
+        for column in chunk.columns {
+            column.append_to_row_group(&mut row_group)?;
+        }
+        row_group.close()?;
+        Ok(())
+    }
+
+    /// Writes the footer, with the row count and content hash filled in, and gives the file its
+    /// name. Returns the footer.
+    pub fn finish(mut self, mut meta: TraceMeta) -> parquet::errors::Result<TraceMeta> {
+        meta.rows = self.rows;
+        meta.content_hash = format!("{:032x}", self.hash);
+        let json = serde_json::to_string(&meta).expect("a footer is plain data");
+        self.writer.append_key_value_metadata(KeyValue::new(FOOTER_KEY.to_owned(), json));
+        let mut file = self.writer.into_inner()?;
+        file.flush()?;
+        std::fs::rename(&self.partial, &self.path)?;
+        Ok(meta)
+    }
+
+    /// Gives up and removes the unfinished file.
+    pub fn abandon(self) {
+        let _ = std::fs::remove_file(&self.partial);
+    }
+}
+
+/// `path` with `suffix` after its whole name.
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// A block of decoded operations. Keys and values are borrowed from it without copying.
+#[derive(Debug, Clone)]
+pub struct OpBlock {
+    /// Rows before this block in the file.
+    pub first_row: u64,
+    ids: ScalarBuffer<i64>,
+    kinds: Vec<OpKind>,
+    keys: StringArray,
+    fields: ListArray,
+    numbers: ScalarBuffer<i32>,
+    values: ListArray,
+    value_items: BinaryArray,
+    seeds: Int64Array,
+    lens: ListArray,
+    len_items: ScalarBuffer<i32>,
+    scan_lens: Int32Array,
+    at_ns: Int64Array,
+    after: Int64Array,
+}
+
+/// The range of a row's items in the child of a list column, or `None` for null.
+fn items(list: &ListArray, row: usize) -> Option<std::ops::Range<usize>> {
+    if list.is_null(row) {
+        return None;
+    }
+    let offsets = list.value_offsets();
+    Some(offsets[row] as usize..offsets[row + 1] as usize)
+}
+
+fn number(column: &Int64Array, row: usize) -> Option<u64> {
+    column.is_valid(row).then(|| column.value(row) as u64)
+}
+
+impl OpBlock {
+    /// Rows in the block.
+    pub fn len(&self) -> usize {
+        self.kinds.len()
+    }
+
+    /// Is there no row?
+    pub fn is_empty(&self) -> bool {
+        self.kinds.is_empty()
+    }
+
+    /// Number of the operation in its trace.
+    pub fn id(&self, row: usize) -> u64 {
+        self.ids[row] as u64
+    }
+
+    /// Kind of the operation.
+    pub fn kind(&self, row: usize) -> OpKind {
+        self.kinds[row]
+    }
+
+    /// Key text.
+    pub fn key(&self, row: usize) -> &str {
+        self.keys.value(row)
+    }
+
+    /// Field numbers; `None` = all.
+    pub fn field_numbers(&self, row: usize) -> Option<&[i32]> {
+        Some(&self.numbers[items(&self.fields, row)?])
+    }
+
+    /// The values of an inline row, parallel to the field numbers.
+    pub fn inline_values(&self, row: usize) -> Option<impl Iterator<Item = &[u8]>> {
+        Some(items(&self.values, row)?.map(|item| self.value_items.value(item)))
+    }
+
+    /// Stream key and value lengths of a seeded row, parallel to the field numbers.
+    pub fn seeded_values(&self, row: usize) -> Option<(u64, &[i32])> {
+        let seed = number(&self.seeds, row)?;
+        Some((seed, &self.len_items[items(&self.lens, row)?]))
+    }
+
+    /// Rows asked for by a scan, 0 for other kinds.
+    pub fn scan_len(&self, row: usize) -> u32 {
+        if self.scan_lens.is_valid(row) { self.scan_lens.value(row) as u32 } else { 0 }
+    }
+
+    /// Arrival offset from the start, ns.
+    pub fn at_ns(&self, row: usize) -> Option<u64> {
+        number(&self.at_ns, row)
+    }
+
+    /// The operation that must have completed before this one.
+    pub fn after(&self, row: usize) -> Option<u64> {
+        number(&self.after, row)
+    }
+
+    /// Takes the columns of a decoded batch apart, checking what a hostile file could get wrong.
+    fn from_batch(path: &Path, first_row: u64, batch: &RecordBatch) -> Result<OpBlock, FileError> {
+        let column = |name| batch.column_by_name(name).expect("columns were checked at opening");
+        use super::column::*;
+        let kinds = decode_kinds(path, column(OP).as_dictionary::<Int32Type>())?;
+        let (fields, values, lens) = (
+            column(FIELDS).as_list::<i32>(),
+            column(VALUES).as_list::<i32>(),
+            column(VALUE_LENS).as_list::<i32>(),
+        );
+        let block = OpBlock {
+            first_row,
+            ids: column(OP_ID).as_primitive::<Int64Type>().values().clone(),
+            kinds,
+            keys: column(KEY).as_string::<i32>().clone(),
+            numbers: fields.values().as_primitive::<Int32Type>().values().clone(),
+            fields: fields.clone(),
+            value_items: values.values().as_binary::<i32>().clone(),
+            values: values.clone(),
+            seeds: column(VALUE_SEED).as_primitive::<Int64Type>().clone(),
+            len_items: lens.values().as_primitive::<Int32Type>().values().clone(),
+            lens: lens.clone(),
+            scan_lens: column(SCAN_LEN).as_primitive::<Int32Type>().clone(),
+            at_ns: column(AT_NS).as_primitive::<Int64Type>().clone(),
+            after: column(AFTER).as_primitive::<Int64Type>().clone(),
+        };
+        block.check(path)?;
+        Ok(block)
+    }
+
+    /// A write must say which fields it writes, and with what.
+    fn check(&self, path: &Path) -> Result<(), FileError> {
+        for row in 0..self.len() {
+            if !self.kinds[row].writes() {
+                continue;
+            }
+            let fields = self.field_numbers(row).map(<[i32]>::len);
+            let inline = items(&self.values, row).map(|range| range.len());
+            let seeded = self.seeded_values(row).map(|(_, lens)| lens.len());
+            if fields.is_none() || (inline != fields && seeded != fields) {
+                let what =
+                    format!("operation {} writes, but its fields and values do not match", self.id(row));
+                return Err(inconsistent(path, what));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn decode_kinds(path: &Path, column: &DictionaryArray<Int32Type>) -> Result<Vec<OpKind>, FileError> {
+    let names = column.values().as_string::<i32>();
+    let kinds: Vec<Option<OpKind>> = names.iter().map(|name| name.and_then(OpKind::from_name)).collect();
+    column
+        .keys()
+        .iter()
+        .map(|key| {
+            let key = key.ok_or_else(|| inconsistent(path, "an operation without a kind"))? as usize;
+            let kind = kinds.get(key).ok_or_else(|| inconsistent(path, "a kind outside its dictionary"))?;
+            kind.ok_or_else(|| {
+                let name = names.value(key);
+                inconsistent(path, format!("operations of kind {name:?} are unknown to this program"))
+            })
+        })
+        .collect()
+}
+
+/// Reads a trace from the front to the back, in blocks.
+pub struct TraceReader {
+    path: PathBuf,
+    meta: TraceMeta,
+    batches: ParquetRecordBatchReader,
+    next_row: u64,
+}
+
+/// Decoded bytes per block: large enough to amortise decoding, small enough that a few blocks
+/// ahead of the clock cost little memory.
+const BLOCK_BYTES: i64 = 4 << 20;
+
+impl TraceReader {
+    /// Opens a trace and checks its footer and columns.
+    pub fn open(path: &Path) -> Result<TraceReader, FileError> {
+        let opened = super::open(path)?.expect(FileKind::Trace)?;
+        let meta: TraceMeta = opened.meta()?;
+        opened.check_columns(&trace_schema())?;
+        let Opened { path, parquet, file, .. } = opened;
+        let rows = parquet.metadata().file_metadata().num_rows();
+        if rows != meta.rows as i64 {
+            let what = format!("it holds {rows} rows, but its footer says {}", meta.rows);
+            return Err(inconsistent(&path, what));
+        }
+        let bytes: i64 = parquet.metadata().row_groups().iter().map(|group| group.total_byte_size()).sum();
+        let row_bytes = bytes / rows.max(1) + 32;
+        let block_rows = (BLOCK_BYTES / row_bytes).clamp(16, 16_384) as usize;
+        let batches = ParquetRecordBatchReaderBuilder::new_with_metadata(file, parquet)
+            .with_batch_size(block_rows)
+            .build()
+            .map_err(|cause| FileError::Damaged { path: path.clone(), cause: cause.to_string() })?;
+        Ok(TraceReader { path, meta, batches, next_row: 0 })
+    }
+
+    /// What the trace says about itself.
+    pub fn meta(&self) -> &TraceMeta {
+        &self.meta
+    }
+
+    /// The next block, or `None` at the end.
+    pub fn next_block(&mut self) -> Result<Option<OpBlock>, FileError> {
+        let Some(batch) = self.batches.next() else { return Ok(None) };
+        let batch = batch
+            .map_err(|cause| FileError::Damaged { path: self.path.clone(), cause: cause.to_string() })?;
+        let block = OpBlock::from_batch(&self.path, self.next_row, &batch)?;
+        self.next_row += block.len() as u64;
+        Ok(Some(block))
+    }
+}

@@ -1,0 +1,462 @@
+//! The rows of a result: the writer that a killed replay cannot hurt, and the reader.
+//!
+//! A Parquet file without its footer is lost, so a running replay writes small closed files
+//! (*segments*) into a hidden folder beside the target. At the end their column chunks are copied,
+//! undecoded, into one file that gets its name only when it is complete; after a kill, `repair`
+//! does the same with the segments that were closed.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, Int64Type};
+use arrow_array::{
+    Array, ArrayRef, DictionaryArray, Int32Array, Int64Array, ListArray, RecordBatch, StringArray,
+};
+use arrow_buffer::{NullBuffer, ScalarBuffer};
+use arrow_schema::{DataType, SchemaRef};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::{
+    ArrowSchemaConverter, ArrowWriter, ProjectionMask, add_encoded_arrow_schema_to_metadata,
+};
+use parquet::column::writer::ColumnCloseResult;
+use parquet::file::metadata::KeyValue;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::writer::SerializedFileWriter;
+
+use super::meta::RunMeta;
+use super::ops::with_suffix;
+use super::{
+    FOOTER_KEY, FileError, FileKind, Opened, column, inconsistent, result_properties, result_schema,
+};
+use crate::op::{NEVER_NS, OpKind, Sample, Status};
+
+/// Rows per row group: enough for good compression, few enough that a reader's memory stays small.
+const ROW_GROUP_ROWS: usize = 1 << 20;
+
+/// Writes the samples of one run.
+pub struct RunWriter {
+    target: PathBuf,
+    folder: PathBuf,
+    schema: SchemaRef,
+    names: Names,
+    current: Option<ArrowWriter<BufWriter<File>>>,
+    segments: usize,
+}
+
+/// The dictionaries of the string columns, and the columns that are null in every row.
+struct Names {
+    ops: ArrayRef,
+    statuses: ArrayRef,
+}
+
+/// The folder of the segments that will become `target`.
+fn segment_folder(target: &Path) -> PathBuf {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    target.with_file_name(format!(".{name}.segments"))
+}
+
+impl RunWriter {
+    /// Reserves a name in `folder` (`STEM.parquet`, or `STEM-2.parquet` … if that is taken) and
+    /// begins. `meta` is kept with the segments, for `repair`.
+    pub fn create(folder: &Path, meta: &mut RunMeta) -> Result<RunWriter> {
+        let doing = || format!("cannot write results into the folder {}", folder.display());
+        std::fs::create_dir_all(folder).with_context(doing)?;
+        let stem = meta.run_id.clone();
+        let mut number = 1;
+        let (target, segments) = loop {
+            let target = folder.join(format!("{}.parquet", meta.run_id));
+            let segments = segment_folder(&target);
+            if !target.exists() {
+                match std::fs::create_dir(&segments) {
+                    Ok(()) => break (target, segments),
+                    Err(cause) if cause.kind() == std::io::ErrorKind::AlreadyExists => {}
+                    Err(cause) => return Err(cause).with_context(doing),
+                }
+            }
+            number += 1;
+            meta.run_id = format!("{stem}-{number}");
+        };
+        let json = serde_json::to_string_pretty(meta).expect("a footer is plain data");
+        std::fs::write(segments.join("run.json"), json).with_context(doing)?;
+        let names = Names {
+            ops: Arc::new(StringArray::from_iter_values(OpKind::ALL.iter().map(|kind| kind.name()))),
+            statuses: Arc::new(StringArray::from_iter_values(Status::ALL.iter().map(|status| status.name()))),
+        };
+        Ok(RunWriter { target, folder: segments, schema: result_schema(), names, current: None, segments: 0 })
+    }
+
+    /// The file that will hold the result.
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// Encodes samples; `codes[sample.code]` is the text of an error code, and `codes[0]` is unused.
+    pub fn write(&mut self, samples: &[Sample], codes: &[String]) -> Result<()> {
+        if samples.is_empty() {
+            return Ok(());
+        }
+        let batch = self.batch(samples, codes);
+        let doing = || format!("cannot write to {}", self.folder.display());
+        if self.current.is_none() {
+            let path = self.segment_path(".open");
+            let file = BufWriter::with_capacity(1 << 18, File::create(&path).with_context(doing)?);
+            let writer = ArrowWriter::try_new(file, self.schema.clone(), Some(result_properties()))?;
+            self.current = Some(writer);
+        }
+        let writer = self.current.as_mut().expect("just opened");
+        writer.write(&batch).with_context(doing)?;
+        if writer.in_progress_rows() >= ROW_GROUP_ROWS {
+            writer.flush().with_context(doing)?;
+        }
+        Ok(())
+    }
+
+    /// Closes the current segment, if there is one: its rows survive whatever happens next.
+    pub fn close_segment(&mut self) -> Result<()> {
+        let Some(writer) = self.current.take() else { return Ok(()) };
+        let doing = || format!("cannot write to {}", self.folder.display());
+        writer.close().with_context(doing)?;
+        std::fs::rename(self.segment_path(".open"), self.segment_path("")).with_context(doing)?;
+        self.segments += 1;
+        Ok(())
+    }
+
+    fn segment_path(&self, suffix: &str) -> PathBuf {
+        self.folder.join(format!("{:06}.parquet{suffix}", self.segments))
+    }
+
+    /// Joins the segments into the result file and removes them.
+    pub fn finish(mut self, meta: &RunMeta) -> Result<PathBuf> {
+        self.close_segment()?;
+        join(&self.target, &self.folder, meta)?;
+        Ok(self.target)
+    }
+
+    fn batch(&self, samples: &[Sample], codes: &[String]) -> RecordBatch {
+        let longs = |of: fn(&Sample) -> u64| -> ArrayRef {
+            let values: Vec<i64> = samples.iter().map(|sample| of(sample) as i64).collect();
+            Arc::new(Int64Array::new(ScalarBuffer::from(values), None))
+        };
+        let optional = |of: fn(&Sample) -> u64| -> ArrayRef {
+            let mut any_null = false;
+            let values: Vec<i64> = samples
+                .iter()
+                .map(|sample| {
+                    let value = of(sample);
+                    any_null |= value == NEVER_NS;
+                    value as i64
+                })
+                .collect();
+            let valid =
+                any_null.then(|| NullBuffer::from_iter(samples.iter().map(|sample| of(sample) != NEVER_NS)));
+            Arc::new(Int64Array::new(ScalarBuffer::from(values), valid))
+        };
+        let integers = |of: fn(&Sample) -> u32| -> ArrayRef {
+            Arc::new(Int32Array::from_iter_values(samples.iter().map(|sample| of(sample) as i32)))
+        };
+        let coded = |of: fn(&Sample) -> i32, names: &ArrayRef| -> ArrayRef {
+            let keys = Int32Array::from_iter_values(samples.iter().map(of));
+            Arc::new(DictionaryArray::<Int32Type>::new(keys, names.clone()))
+        };
+        let rows = samples.len();
+        let null_long: ArrayRef = Arc::new(Int64Array::new_null(rows));
+        let DataType::List(item) =
+            self.schema.field_with_name(column::OBSERVED).expect("of the schema").data_type()
+        else {
+            unreachable!("observed is a list");
+        };
+        RecordBatch::try_new(
+            self.schema.clone(),
+            vec![
+                longs(|sample| sample.op_id),
+                coded(|sample| sample.kind as i32, &self.names.ops),
+                integers(|sample| sample.session),
+                longs(|sample| sample.intended_ns),
+                optional(|sample| sample.start_ns),
+                optional(|sample| sample.end_ns),
+                optional(|sample| sample.blocked_ns),
+                coded(|sample| sample.status as i32, &self.names.statuses),
+                code_array(samples, codes),
+                integers(|sample| sample.attempts),
+                optional(|sample| sample.last_start_ns),
+                integers(|sample| sample.rows),
+                null_long.clone(),
+                null_long,
+                Arc::new(ListArray::new_null(item.clone(), rows)),
+            ],
+        )
+        .expect("the columns are those of the schema")
+    }
+}
+
+fn code_array(samples: &[Sample], codes: &[String]) -> ArrayRef {
+    let rows = samples.len();
+    let used = samples.iter().any(|sample| sample.code != 0);
+    let keys = if used {
+        Int32Array::from_iter(samples.iter().map(|sample| (sample.code != 0).then_some(sample.code as i32)))
+    } else {
+        Int32Array::new_null(rows)
+    };
+    let names = StringArray::from_iter_values(if used { codes } else { &[] });
+    Arc::new(DictionaryArray::<Int32Type>::new(keys, Arc::new(names)))
+}
+
+/// The closed segments of a folder, in order.
+fn closed_segments(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut segments = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "parquet") {
+            segments.push(path);
+        }
+    }
+    segments.sort();
+    Ok(segments)
+}
+
+/// Copies the column chunks of the closed segments in `folder` into `target`, writes the footer,
+/// and removes the folder.
+fn join(target: &Path, folder: &Path, meta: &RunMeta) -> Result<()> {
+    let doing = || format!("cannot write {} from the segments in {}", target.display(), folder.display());
+    let partial = with_suffix(target, ".partial");
+    let schema = result_schema();
+    let mut properties = result_properties();
+    add_encoded_arrow_schema_to_metadata(&schema, &mut properties);
+    let parquet_schema = ArrowSchemaConverter::new().convert(&schema)?;
+    let file = BufWriter::with_capacity(1 << 20, File::create(&partial).with_context(doing)?);
+    let mut writer = SerializedFileWriter::new(file, parquet_schema.root_schema_ptr(), Arc::new(properties))?;
+    for segment in closed_segments(folder)? {
+        let file = File::open(&segment).with_context(doing)?;
+        let reader = SerializedFileReader::new(file.try_clone()?)
+            .with_context(|| format!("{} is not a complete segment", segment.display()))?;
+        for row_group in reader.metadata().row_groups() {
+            let mut joined = writer.next_row_group()?;
+            for column in row_group.columns() {
+                let close = ColumnCloseResult {
+                    bytes_written: column.compressed_size() as u64,
+                    rows_written: row_group.num_rows() as u64,
+                    metadata: column.clone(),
+                    bloom_filter: None,
+                    column_index: None,
+                    offset_index: None,
+                };
+                joined.append_column(&file, close).with_context(doing)?;
+            }
+            joined.close()?;
+        }
+    }
+    let json = serde_json::to_string(meta).expect("a footer is plain data");
+    writer.append_key_value_metadata(KeyValue::new(FOOTER_KEY.to_owned(), json));
+    let mut file = writer.into_inner().with_context(doing)?;
+    file.flush().with_context(doing)?;
+    file.get_ref().sync_all().with_context(doing)?;
+    std::fs::rename(&partial, target).with_context(doing)?;
+    std::fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))
+}
+
+/// A run whose replay did not end by itself: segments without a result.
+pub struct Unfinished {
+    /// The file that the segments will become.
+    pub target: PathBuf,
+    /// What was known when the run began.
+    pub meta: RunMeta,
+    folder: PathBuf,
+}
+
+/// The unfinished runs in a results folder (or the one whose segment folder or target this is).
+pub fn unfinished(path: &Path) -> Result<Vec<Unfinished>> {
+    let is_segments = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.starts_with('.') && name.ends_with(".segments")
+    };
+    let mut folders = Vec::new();
+    if is_segments(path) {
+        folders.push(path.to_owned());
+    } else if segment_folder(path).is_dir() {
+        folders.push(segment_folder(path));
+    } else {
+        for entry in std::fs::read_dir(path).with_context(|| format!("cannot list {}", path.display()))? {
+            let path = entry?.path();
+            if is_segments(&path) && path.is_dir() {
+                folders.push(path);
+            }
+        }
+        folders.sort();
+    }
+    let mut found = Vec::new();
+    for folder in folders {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = name.strip_prefix('.').and_then(|name| name.strip_suffix(".segments")).unwrap_or(&name);
+        let target = folder.with_file_name(name);
+        let json = std::fs::read_to_string(folder.join("run.json"))
+            .with_context(|| format!("{} holds no run.json, so it is no run of ours", folder.display()))?;
+        let meta = serde_json::from_str(&json)
+            .with_context(|| format!("cannot read the run.json of {}", folder.display()))?;
+        found.push(Unfinished { target, meta, folder });
+    }
+    Ok(found)
+}
+
+impl Unfinished {
+    /// Every row of the closed segments.
+    pub fn scan(&self, mut each: impl FnMut(&RunColumns)) -> Result<()> {
+        for segment in closed_segments(&self.folder)? {
+            let file = File::open(&segment)?;
+            let parquet = ArrowReaderMetadata::load(&file, Default::default())
+                .with_context(|| format!("{} is not a complete segment", segment.display()))?;
+            let opened = Opened {
+                path: segment.clone(),
+                kind: FileKind::Result,
+                footer: serde_json::Value::Null,
+                parquet,
+                file,
+            };
+            opened.check_columns(&result_schema())?;
+            for group in 0..opened.parquet.metadata().num_row_groups() {
+                scan_row_group(&opened, group, &mut each)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the result with this footer.
+    pub fn finish(self, meta: &RunMeta) -> Result<PathBuf> {
+        if self.target.exists() {
+            bail!("{} exists already; move it away to repair this run", self.target.display());
+        }
+        join(&self.target, &self.folder, meta)?;
+        Ok(self.target)
+    }
+}
+
+/// A batch of rows of a result, with the columns that every analysis needs. A time that does not
+/// exist is [`NEVER_NS`].
+#[derive(Debug, Clone)]
+pub struct RunColumns {
+    /// Number of the operation in its trace.
+    pub op_id: ScalarBuffer<i64>,
+    /// Kind of each row.
+    pub kinds: Vec<OpKind>,
+    /// Ending of each row.
+    pub statuses: Vec<Status>,
+    /// When it should have started, ns.
+    pub intended_ns: ScalarBuffer<i64>,
+    /// When it started, ns.
+    pub start_ns: Vec<u64>,
+    /// When it was answered, ns.
+    pub end_ns: Vec<u64>,
+}
+
+/// An open result.
+pub struct RunFile {
+    opened: Opened,
+    /// What the result says about itself.
+    pub meta: RunMeta,
+}
+
+impl RunFile {
+    /// Opens a result and checks its footer and columns.
+    pub fn open(path: &Path) -> Result<RunFile, FileError> {
+        let opened = super::open(path)?.expect(FileKind::Result)?;
+        let meta: RunMeta = opened.meta()?;
+        opened.check_columns(&result_schema())?;
+        let rows = opened.parquet.metadata().file_metadata().num_rows();
+        if rows != meta.rows as i64 {
+            return Err(inconsistent(
+                path,
+                format!("it holds {rows} rows, but its footer says {}", meta.rows),
+            ));
+        }
+        Ok(RunFile { opened, meta })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.opened.path
+    }
+
+    /// Parts that can be scanned independently, e.g. by several threads.
+    pub fn row_groups(&self) -> usize {
+        self.opened.parquet.metadata().num_row_groups()
+    }
+
+    /// Hands the rows of one row group to `each`, batch by batch.
+    pub fn scan(&self, row_group: usize, mut each: impl FnMut(&RunColumns)) -> Result<(), FileError> {
+        scan_row_group(&self.opened, row_group, &mut each)
+    }
+}
+
+fn scan_row_group(
+    opened: &Opened,
+    row_group: usize,
+    each: &mut impl FnMut(&RunColumns),
+) -> Result<(), FileError> {
+    use column::*;
+    let damaged = |cause: String| FileError::Damaged { path: opened.path.clone(), cause };
+    let file = opened.file.try_clone().map_err(|cause| FileError::Io { path: opened.path.clone(), cause })?;
+    let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, opened.parquet.clone());
+    let wanted = [OP_ID, OP, STATUS, INTENDED_NS, START_NS, END_NS];
+    let mask = ProjectionMask::columns(builder.parquet_schema(), wanted);
+    let batches = builder
+        .with_projection(mask)
+        .with_row_groups(vec![row_group])
+        .with_batch_size(16_384)
+        .build()
+        .map_err(|cause| damaged(cause.to_string()))?;
+    for batch in batches {
+        let batch = batch.map_err(|cause| damaged(cause.to_string()))?;
+        each(&columns(&opened.path, &batch)?);
+    }
+    Ok(())
+}
+
+fn columns(path: &Path, batch: &RecordBatch) -> Result<RunColumns, FileError> {
+    use column::*;
+    let column = |name| batch.column_by_name(name).expect("columns were checked at opening");
+    let longs = |name| column(name).as_primitive::<Int64Type>();
+    Ok(RunColumns {
+        op_id: longs(OP_ID).values().clone(),
+        kinds: decode(path, column(OP), OpKind::from_name)?,
+        statuses: decode(path, column(STATUS), Status::from_name)?,
+        intended_ns: longs(INTENDED_NS).values().clone(),
+        start_ns: times(longs(START_NS)),
+        end_ns: times(longs(END_NS)),
+    })
+}
+
+fn times(column: &Int64Array) -> Vec<u64> {
+    match column.nulls() {
+        None => column.values().iter().map(|&ns| ns as u64).collect(),
+        Some(valid) => valid
+            .iter()
+            .zip(column.values())
+            .map(|(valid, &ns)| if valid { ns as u64 } else { NEVER_NS })
+            .collect(),
+    }
+}
+
+fn decode<T: Copy>(
+    path: &Path,
+    column: &ArrayRef,
+    from_name: fn(&str) -> Option<T>,
+) -> Result<Vec<T>, FileError> {
+    let column = column.as_dictionary::<Int32Type>();
+    let names = column.values().as_string::<i32>();
+    let values: Vec<Option<T>> = names.iter().map(|name| name.and_then(from_name)).collect();
+    column
+        .keys()
+        .values()
+        .iter()
+        .map(|&key| {
+            values
+                .get(key as usize)
+                .copied()
+                .flatten()
+                .ok_or_else(|| inconsistent(path, "an operation or status that this program does not know"))
+        })
+        .collect()
+}
