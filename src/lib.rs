@@ -3,5 +3,7 @@
 pub mod clock;
 pub mod driver;
 pub mod op;
+pub mod record;
+pub mod replay;
 pub mod rng;
 pub mod trace;

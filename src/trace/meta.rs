@@ -114,6 +114,33 @@ pub struct TraceMeta {
 }
 
 impl TraceMeta {
+    /// A footer with nothing known but the name and the phase, to be filled in.
+    pub fn empty(workload: &str, phase: Phase) -> TraceMeta {
+        TraceMeta {
+            kind: "trace".to_owned(),
+            format_version: super::TRACE_VERSION,
+            generator: super::GENERATOR.to_owned(),
+            workload: workload.to_owned(),
+            phase,
+            seed: 0,
+            table: "usertable".to_owned(),
+            field_names: Vec::new(),
+            field_length: 0,
+            rows: 0,
+            first_op_id: 0,
+            shard: None,
+            op_counts: BTreeMap::new(),
+            dependent_ops: 0,
+            values: "inline".to_owned(),
+            arrival: None,
+            shapes: Vec::new(),
+            properties: BTreeMap::new(),
+            content_hash: String::new(),
+            load_hash: None,
+            source: None,
+        }
+    }
+
     /// The shapes as the drivers take them; kinds of a newer program are left out.
     pub fn driver_shapes(&self) -> Vec<(OpKind, Vec<u32>)> {
         self.shapes

@@ -136,6 +136,16 @@ impl RunWriter {
         Ok(self.target)
     }
 
+    /// Gives up before the first row and frees the name.
+    pub fn discard(self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+
+    /// The folder of the segments, for messages.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     fn batch(&self, samples: &[Sample], codes: &[String]) -> RecordBatch {
         let longs = |of: fn(&Sample) -> u64| -> ArrayRef {
             let values: Vec<i64> = samples.iter().map(|sample| of(sample) as i64).collect();

@@ -1,0 +1,129 @@
+//! The trace is the queue. A reader thread decodes blocks of operations ahead of the clock; an idle
+//! session claims the next row of the current block. There is no dispatcher and no channel, nothing
+//! can fill up: when every session is busy, rows wait in the file.
+//!
+//! A claim is one atomic increment on a block that the lane holds already, so rows are claimed in
+//! trace order, each exactly once, and a block is freed when the last session is done with it.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+
+use tokio::sync::Notify;
+
+use crate::trace::FileError;
+use crate::trace::ops::{OpBlock, TraceReader};
+
+/// Blocks decoded ahead of the one being claimed.
+const BLOCKS_AHEAD: usize = 6;
+
+/// A decoded block and how far it has been claimed.
+#[derive(Debug)]
+pub struct Block {
+    /// Position in the trace, 0, 1, 2 …
+    number: u64,
+    /// The operations.
+    pub ops: OpBlock,
+    claimed: AtomicUsize,
+}
+
+impl Block {
+    /// The next row of this block that nobody has claimed.
+    #[inline]
+    pub fn claim(&self) -> Option<usize> {
+        let row = self.claimed.fetch_add(1, Ordering::Relaxed);
+        (row < self.ops.len()).then_some(row)
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The current block and those decoded ahead.
+    blocks: VecDeque<Arc<Block>>,
+    /// Nothing more will come.
+    ended: bool,
+    /// Nothing more is wanted.
+    closed: bool,
+    failure: Option<FileError>,
+}
+
+/// Blocks of one trace, in order, for any number of lanes.
+#[derive(Debug, Default)]
+pub struct Feed {
+    state: Mutex<State>,
+    arrived: Notify,
+    space: Condvar,
+}
+
+impl Feed {
+    /// Reads the whole trace into the feed; returns when everything is decoded or the feed is
+    /// closed. Runs on a thread of its own.
+    pub fn fill(&self, mut reader: TraceReader) {
+        for number in 0.. {
+            let next = reader.next_block();
+            let mut state = self.state.lock().expect("no panic under this lock");
+            match next {
+                Ok(Some(ops)) => {
+                    let block = Block { number, ops, claimed: AtomicUsize::new(0) };
+                    state.blocks.push_back(Arc::new(block));
+                }
+                Ok(None) => state.ended = true,
+                Err(failure) => {
+                    state.failure = Some(failure);
+                    state.ended = true;
+                }
+            }
+            self.arrived.notify_waiters();
+            let full = |state: &mut State| state.blocks.len() > BLOCKS_AHEAD && !state.closed;
+            let state = self.space.wait_while(state, full).expect("no panic under this lock");
+            if state.ended || state.closed {
+                return;
+            }
+        }
+    }
+
+    /// The block to claim from after `exhausted` (the first one after `None`); `None` at the end.
+    pub async fn block_after(&self, exhausted: Option<&Block>) -> Option<Arc<Block>> {
+        let wanted = exhausted.map_or(0, |block| block.number + 1);
+        loop {
+            let mut arrived = std::pin::pin!(self.arrived.notified());
+            arrived.as_mut().enable();
+            {
+                let mut state = self.state.lock().expect("no panic under this lock");
+                while state.blocks.front().is_some_and(|block| block.number < wanted) {
+                    state.blocks.pop_front();
+                    self.space.notify_one();
+                }
+                // Another lane may be ahead of us: then our next block is exhausted and gone, and
+                // the oldest one that is left comes next.
+                if let Some(block) = state.blocks.front() {
+                    return Some(block.clone());
+                }
+                if state.ended || state.closed {
+                    return None;
+                }
+            }
+            arrived.await;
+        }
+    }
+
+    /// Lets the reader thread end before the end of the trace.
+    pub fn close(&self) {
+        self.state.lock().expect("no panic under this lock").closed = true;
+        self.space.notify_all();
+        self.arrived.notify_waiters();
+    }
+
+    /// Operations claimed so far.
+    pub fn claimed(&self) -> u64 {
+        let state = self.state.lock().expect("no panic under this lock");
+        state.blocks.front().map_or(0, |block| {
+            block.ops.first_row + block.claimed.load(Ordering::Relaxed).min(block.ops.len()) as u64
+        })
+    }
+
+    /// What stopped the reading, if something did.
+    pub fn take_failure(&self) -> Option<FileError> {
+        self.state.lock().expect("no panic under this lock").failure.take()
+    }
+}

@@ -1,0 +1,440 @@
+//! The hot loop. Everything that is measured happens here, and nothing else does: a reader can check
+//! in this file that the three times of a sample are what they say.
+//!
+//! A *lane* is one thread with its sessions. A session claims the next operation of the trace, makes
+//! it ready, waits for its intended time, executes it and logs it. Nothing here allocates, locks or
+//! formats while operations succeed.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rtrb::Producer;
+
+use super::Shared;
+use super::feed::Block;
+use super::order::Completion;
+use crate::clock::Clock;
+use crate::driver::{self, Discard, Driver};
+use crate::op::{Field, NEVER_NS, Op, Outcome, Recovery, Sample, Status};
+use crate::record;
+use crate::trace::ops::OpBlock;
+
+/// What the sessions of one lane share.
+pub struct Lane<D: Driver, C: Clock> {
+    /// What all lanes share.
+    pub shared: Arc<Shared<D>>,
+    /// Time.
+    pub clock: C,
+    /// The block that this lane claims from.
+    pub block: RefCell<Option<Rc<Arc<Block>>>>,
+    /// Where samples go.
+    pub log: RefCell<Producer<Sample>>,
+    /// Times that the log was full.
+    pub stalls: Cell<u64>,
+}
+
+impl<D: Driver, C: Clock> Lane<D, C> {
+    /// Executes operations on connection number `number` until the trace is exhausted or the run is
+    /// stopped.
+    pub async fn run_session(&self, number: u32, mut session: D::Session) {
+        let shared = &*self.shared;
+        // Memory in which operations are made ready, reused from one to the next.
+        let mut spare_fields = Vec::new();
+        let mut bytes = Vec::new();
+        while let Some((block, row)) = self.claim().await {
+            let ops = &block.ops;
+            let index = ops.first_row + row as u64;
+            let fields = materialise_fields(ops, row, &mut bytes, spare_fields);
+            let op = Op {
+                id: ops.id(row),
+                kind: ops.kind(row),
+                key: ops.key(row),
+                fields: &fields,
+                scan_len: ops.scan_len(row),
+            };
+
+            let scheduled_ns = shared.pace.intended_ns(index, ops.at_ns(row));
+            if let Some(at_ns) = scheduled_ns
+                && !self.wait_until(at_ns).await
+            {
+                break;
+            }
+            let Ok(order) = self.ready(ops.after(row)).await else { break };
+
+            let start_ns = self.clock.now_ns();
+            let outcome = match order.completion {
+                Completion::Met => driver::execute(&mut session, &op, &mut Discard).await,
+                Completion::Failed => Outcome::bare(Status::Unmet),
+            };
+            let end_ns = self.clock.now_ns();
+
+            let attempted = order.completion == Completion::Met;
+            let sample = Sample {
+                op_id: op.id,
+                intended_ns: scheduled_ns.unwrap_or(start_ns),
+                start_ns: if attempted { start_ns } else { NEVER_NS },
+                end_ns: if attempted { end_ns } else { NEVER_NS },
+                blocked_ns: order.blocked_ns,
+                last_start_ns: NEVER_NS,
+                session: number,
+                rows: outcome.rows,
+                attempts: attempted as u32,
+                code: 0,
+                kind: op.kind,
+                status: outcome.status,
+            };
+            spare_fields = recycle(fields);
+            if let Some(completions) = &shared.completions {
+                completions.record(sample.op_id, effect(sample.status));
+            }
+            if outcome.status == Status::Ok {
+                self.log(sample).await;
+            } else {
+                let code = shared.failures.note(&outcome, order.raced);
+                self.log(Sample { code, ..sample }).await;
+                if is_broken(&outcome) && !self.reconnect(number, &mut session).await {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The next operation of the trace, or `None` at its end or when the run is stopped.
+    #[inline]
+    async fn claim(&self) -> Option<(Rc<Arc<Block>>, usize)> {
+        if self.shared.stop.is_requested() {
+            return None;
+        }
+        loop {
+            let current = self.block.borrow().clone();
+            if let Some(block) = &current
+                && let Some(row) = block.claim()
+            {
+                return current.map(|block| (block, row));
+            }
+            let exhausted = current.as_ref().map(|block| &***block);
+            let next = self.shared.feed.block_after(exhausted).await?;
+            *self.block.borrow_mut() = Some(Rc::new(next));
+        }
+    }
+
+    /// Waits for an operation's time; false if the run is stopped before.
+    #[inline]
+    async fn wait_until(&self, at_ns: u64) -> bool {
+        tokio::select! {
+            biased;
+            () = self.clock.wait_until(at_ns) => true,
+            () = self.shared.stop.requested() => false,
+        }
+    }
+
+    /// Waits for the operation that this one depends on; an error if the run is stopped before.
+    #[inline]
+    async fn ready(&self, after: Option<u64>) -> Result<Readiness, Stopped> {
+        let (Some(after), Some(completions)) = (after, &self.shared.completions) else {
+            return Ok(Readiness { completion: Completion::Met, blocked_ns: NEVER_NS, raced: false });
+        };
+        let known = completions.state(after);
+        if !self.shared.waits_for_dependencies {
+            let raced = known != Some(Completion::Met);
+            return Ok(Readiness { completion: Completion::Met, blocked_ns: NEVER_NS, raced });
+        }
+        if let Some(completion) = known {
+            return Ok(Readiness { completion, blocked_ns: 0, raced: false });
+        }
+        let from_ns = self.clock.now_ns();
+        let completion = tokio::select! {
+            biased;
+            completion = completions.wait(after) => completion,
+            () = self.shared.stop.requested() => return Err(Stopped),
+        };
+        Ok(Readiness { completion, blocked_ns: self.clock.now_ns() - from_ns, raced: false })
+    }
+
+    /// Hands a sample to the recorder; waits while its buffer is full.
+    #[inline]
+    async fn log(&self, sample: Sample) {
+        while self.log.borrow_mut().push(sample).is_err() {
+            self.stalls.set(self.stalls.get() + 1);
+            if self.log.borrow().is_abandoned() {
+                return;
+            }
+            std::thread::yield_now();
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Opens connection `number` again, however long that takes; false if the run is stopped before.
+    #[cold]
+    async fn reconnect(&self, number: u32, session: &mut D::Session) -> bool {
+        let shared = &*self.shared;
+        for attempt in 0u32.. {
+            if shared.stop.is_requested() {
+                return false;
+            }
+            if let Ok(fresh) = shared.driver.connect(&shared.table, number).await {
+                *session = fresh;
+                return true;
+            }
+            let backoff = super::backoff_ns(shared.seed, number, attempt);
+            if !self.wait_until(self.clock.now_ns() + backoff).await {
+                return false;
+            }
+        }
+        false
+    }
+}
+
+/// The run was stopped while waiting.
+struct Stopped;
+
+/// The state of an operation's dependency.
+struct Readiness {
+    completion: Completion,
+    /// Time spent waiting; [`NEVER_NS`] if it depends on nothing.
+    blocked_ns: u64,
+    /// It starts although what it depends on has not completed (`--order none`).
+    raced: bool,
+}
+
+/// What an operation's ending means for those that wait for it: a row that was there already is as
+/// good as one just inserted.
+fn effect(status: Status) -> Completion {
+    match status {
+        Status::Ok | Status::Duplicate => Completion::Met,
+        _ => Completion::Failed,
+    }
+}
+
+/// Must the connection be replaced?
+fn is_broken(outcome: &Outcome) -> bool {
+    outcome
+        .failure
+        .as_ref()
+        .is_some_and(|failure| matches!(failure.recovery, Recovery::Reconnect | Recovery::Ambiguous))
+}
+
+/// Makes the fields of row `row` ready to execute. Inline values are borrowed from the block; seeded
+/// values are made here, in `bytes`, before the clock starts.
+#[inline]
+fn materialise_fields<'a>(
+    ops: &'a OpBlock,
+    row: usize,
+    bytes: &'a mut Vec<u8>,
+    mut fields: Vec<Field<'a>>,
+) -> Vec<Field<'a>> {
+    let Some(numbers) = ops.field_numbers(row) else { return fields };
+    let numbers = numbers.iter().map(|&number| number as u32);
+    if let Some(values) = ops.inline_values(row) {
+        fields.extend(numbers.zip(values).map(|(number, value)| Field { number, value }));
+    } else if let Some((seed, lens)) = ops.seeded_values(row) {
+        bytes.clear();
+        for (number, &len) in numbers.clone().zip(lens) {
+            record::append_value(seed, number, len as usize, bytes);
+        }
+        let mut rest = bytes.as_slice();
+        fields.extend(numbers.zip(lens).map(|(number, &len)| {
+            let (value, tail) = rest.split_at(len as usize);
+            rest = tail;
+            Field { number, value }
+        }));
+    } else {
+        fields.extend(numbers.map(|number| Field { number, value: &[] }));
+    }
+    fields
+}
+
+/// Takes the memory of a field list back: mapping an empty vector in place keeps its allocation
+/// under another lifetime.
+#[inline]
+fn recycle(mut fields: Vec<Field<'_>>) -> Vec<Field<'static>> {
+    fields.clear();
+    fields.into_iter().map(|_| unreachable!("it is empty")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::driver::{Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
+    use crate::op::OpKind;
+    use crate::replay::Failures;
+    use crate::replay::feed::Feed;
+    use crate::replay::order::Completions;
+    use crate::replay::pace::{Pace, Rate};
+    use crate::trace::meta::{Phase, TraceMeta};
+    use crate::trace::ops::{ChunkBuilder, Row, RowValues, TraceReader, TraceWriter};
+
+    /// A database whose n-th operation takes the n-th of these times on a manual clock.
+    struct Scripted;
+
+    struct ScriptedSession {
+        clock: Rc<ManualClock>,
+        script: Vec<(u64, Outcome)>,
+        executed: usize,
+    }
+
+    impl Driver for Scripted {
+        const KINDS: &'static [Kind] = &[];
+        const BLOCKING: bool = false;
+        type Session = ScriptedSession;
+        fn open(_target: &Target) -> Result<Scripted, TargetError> {
+            Ok(Scripted)
+        }
+        async fn prepare(&self, _: &TableSpec, _: Preparation) -> Result<ServerInfo, TargetError> {
+            Ok(ServerInfo::default())
+        }
+        async fn connect(&self, _: &TableSpec, _: u32) -> Result<ScriptedSession, TargetError> {
+            Err(TargetError::Unusable("a scripted connection opens once".to_owned()))
+        }
+    }
+
+    impl ScriptedSession {
+        fn next(&mut self) -> Outcome {
+            let (takes_ns, outcome) = self.script[self.executed].clone();
+            self.executed += 1;
+            self.clock.advance_ns(takes_ns);
+            outcome
+        }
+    }
+
+    impl Session for ScriptedSession {
+        async fn read<R: Rows>(&mut self, _: &Op<'_>, _: &mut R) -> Outcome {
+            self.next()
+        }
+        async fn update(&mut self, _: &Op<'_>) -> Outcome {
+            self.next()
+        }
+        async fn insert(&mut self, _: &Op<'_>) -> Outcome {
+            self.next()
+        }
+        async fn scan<R: Rows>(&mut self, _: &Op<'_>, _: &mut R) -> Outcome {
+            self.next()
+        }
+        async fn delete(&mut self, _: &Op<'_>) -> Outcome {
+            self.next()
+        }
+    }
+
+    /// A trace of these (kind, after) rows, as a reader.
+    fn trace(rows: &[(OpKind, Option<u64>)]) -> (tempfile::TempDir, TraceReader) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.run.parquet");
+        let mut chunk = ChunkBuilder::new(rows.len());
+        for (id, &(kind, after)) in rows.iter().enumerate() {
+            let written = kind.writes();
+            chunk.push(
+                id as u64,
+                &Row {
+                    kind,
+                    key: format!("user{id}").as_bytes(),
+                    fields: written.then_some(&[0]),
+                    values: if written {
+                        RowValues::Inline { lens: &[1], bytes: b"x" }
+                    } else {
+                        RowValues::None
+                    },
+                    scan_len: None,
+                    at_ns: None,
+                    after,
+                },
+            );
+        }
+        let mut writer = TraceWriter::create(&path).unwrap();
+        let encoded = writer.encoder().encode(chunk).unwrap();
+        writer.append(encoded).unwrap();
+        writer.finish(TraceMeta::empty("t", Phase::Run)).unwrap();
+        let reader = TraceReader::open(&path).unwrap();
+        (folder, reader)
+    }
+
+    fn run(
+        rows: &[(OpKind, Option<u64>)],
+        pace: Pace,
+        waits: bool,
+        script: Vec<(u64, Outcome)>,
+    ) -> Vec<Sample> {
+        let (_folder, reader) = trace(rows);
+        let feed = Feed::default();
+        feed.fill(reader);
+        let shared = Arc::new(Shared {
+            driver: Scripted,
+            table: TableSpec { name: "t".into(), fields: vec![], field_length: 1, shapes: vec![] },
+            pace,
+            feed,
+            completions: Some(Completions::new(0, rows.len() as u64)),
+            waits_for_dependencies: waits,
+            failures: Failures::default(),
+            stop: Default::default(),
+            seed: 1,
+        });
+        let clock = Rc::new(ManualClock::default());
+        let (log, mut samples) = rtrb::RingBuffer::new(64);
+        let lane = Lane {
+            shared,
+            clock: clock.clone(),
+            block: RefCell::default(),
+            log: RefCell::new(log),
+            stalls: Cell::new(0),
+        };
+        let session = ScriptedSession { clock, script, executed: 0 };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(lane.run_session(7, session));
+        std::iter::from_fn(|| samples.pop().ok()).collect()
+    }
+
+    /// This test is the definition of coordinated omission, and of its absence.
+    #[test]
+    fn a_stall_is_charged_to_every_operation_it_delays() {
+        let script = [1, 100, 1, 1].map(|takes_ns| (takes_ns, Outcome::ok(1))).to_vec();
+        let ten_ns_apart = Pace::Rate(Rate::per_second(1e8).unwrap());
+        let samples = run(&[(OpKind::Read, None); 4], ten_ns_apart, true, script);
+        let response: Vec<u64> = samples.iter().map(|sample| sample.end_ns - sample.intended_ns).collect();
+        let service: Vec<u64> = samples.iter().map(|sample| sample.end_ns - sample.start_ns).collect();
+        let lag: Vec<u64> = samples.iter().map(|sample| sample.start_ns - sample.intended_ns).collect();
+        assert_eq!(response, [1, 100, 91, 82]);
+        assert_eq!(service, [1, 100, 1, 1]);
+        assert_eq!(lag, [0, 0, 90, 81]);
+        assert_eq!(samples.iter().map(|sample| sample.op_id).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn without_a_pace_operations_follow_each_other_and_have_no_lag() {
+        let script = [5, 7].map(|takes_ns| (takes_ns, Outcome::ok(1))).to_vec();
+        let samples = run(&[(OpKind::Read, None); 2], Pace::Unpaced, true, script);
+        let times: Vec<_> = samples.iter().map(|s| (s.intended_ns, s.start_ns, s.end_ns)).collect();
+        assert_eq!(times, [(0, 0, 5), (5, 5, 12)]);
+    }
+
+    #[test]
+    fn an_operation_whose_dependency_failed_is_unmet_and_not_executed() {
+        let refused = Outcome::failed(Status::Rejected, Recovery::Fatal, "23514", "no");
+        let script = vec![(5, refused), (7, Outcome::ok(1))];
+        let rows = [(OpKind::Insert, None), (OpKind::Read, Some(0)), (OpKind::Read, None)];
+        let samples = run(&rows, Pace::Unpaced, true, script);
+        let ends: Vec<_> = samples.iter().map(|s| (s.status, s.code, s.attempts, s.start_ns)).collect();
+        assert_eq!(
+            ends,
+            [(Status::Rejected, 1, 1, 0), (Status::Unmet, 0, 0, NEVER_NS), (Status::Ok, 0, 1, 5)]
+        );
+        assert_eq!(samples[1].blocked_ns, 0);
+    }
+
+    #[test]
+    fn a_row_that_was_there_already_satisfies_those_that_need_it() {
+        let script = vec![(5, Outcome::bare(Status::Duplicate)), (7, Outcome::ok(1))];
+        let samples = run(&[(OpKind::Insert, None), (OpKind::Read, Some(0))], Pace::Unpaced, true, script);
+        assert_eq!(samples[1].status, Status::Ok);
+    }
+
+    #[test]
+    fn without_order_a_read_that_finds_nothing_too_early_is_labelled_a_race() {
+        let refused = Outcome::failed(Status::Error, Recovery::Fatal, "", "no");
+        let script =
+            vec![(5, refused), (7, Outcome::bare(Status::NotFound)), (1, Outcome::bare(Status::NotFound))];
+        let rows = [(OpKind::Insert, None), (OpKind::Read, Some(0)), (OpKind::Read, None)];
+        let samples = run(&rows, Pace::Unpaced, false, script);
+        assert_eq!(samples.iter().map(|s| s.code).collect::<Vec<_>>(), [0, 1, 0]);
+    }
+}

@@ -1,0 +1,546 @@
+//! Executes a trace against a database and keeps every operation.
+//!
+//! This file sets a run up and takes it down: reader thread, lanes with their connections, recorder
+//! thread, a common start. The loop that is measured is [`lane`], and nothing else.
+
+pub mod feed;
+pub mod lane;
+pub mod order;
+pub mod pace;
+pub mod recorder;
+pub mod stop;
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use rtrb::RingBuffer;
+
+use self::feed::Feed;
+use self::lane::Lane;
+use self::order::Completions;
+use self::pace::Pace;
+use self::recorder::{Recorded, Settings, Snapshot};
+use self::stop::Stop;
+use crate::clock::{Clock, MonotonicClock, Origin};
+use crate::driver::{Driver, Preparation, ServerInfo, TableSpec, Target, TargetError};
+use crate::op::{Outcome, Sample};
+use crate::rng::{Purpose, Stream};
+use crate::trace::meta::{ErrorMeta, HostMeta, OverheadMeta, RunMeta, ServerMeta, TraceMeta};
+use crate::trace::ops::TraceReader;
+use crate::trace::runs::RunWriter;
+use crate::trace::{GENERATOR, RESULT_VERSION};
+
+/// Samples that all rings together can hold while the recorder is busy.
+const RING_SAMPLES: usize = 1 << 18;
+
+/// How long operations in flight may take after the run has been stopped.
+const DRAIN_LIMIT: Duration = Duration::from_secs(5);
+
+/// Whether an operation waits for the one it depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// It waits for its `after`.
+    Deps,
+    /// It does not; a read that finds nothing although the trace inserts its row is labelled RACE.
+    None,
+}
+
+impl Order {
+    /// The name in a result's footer.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Order::Deps => "deps",
+            Order::None => "none",
+        }
+    }
+}
+
+/// Everything about one replay, decided before it begins.
+pub struct ReplayPlan {
+    /// The trace file.
+    pub trace: PathBuf,
+    /// The database.
+    pub target: Target,
+    /// Table name, if not the trace's.
+    pub table: Option<String>,
+    /// What may be done to the table.
+    pub preparation: Preparation,
+    /// Connections.
+    pub sessions: u32,
+    /// Threads for a driver that does not block.
+    pub lanes: u32,
+    /// When operations start.
+    pub pace: Pace,
+    /// Target of a fixed rate, for the footer.
+    pub target_per_second: Option<f64>,
+    /// Factor on the trace's times, for the footer.
+    pub speed: f64,
+    /// Which operations wait for others.
+    pub order: Order,
+    /// Folder for the result.
+    pub results: PathBuf,
+    /// The run ends after this time.
+    pub time_limit: Option<Duration>,
+    /// Time between snapshots.
+    pub interval: Duration,
+    /// Every setting, without secrets, for the footer.
+    pub config: BTreeMap<String, String>,
+}
+
+/// What the caller is told while a run goes on.
+pub enum Event {
+    /// The database answered and the sessions are open; time begins now.
+    Started {
+        /// Who answered.
+        server: ServerInfo,
+        /// What will be executed.
+        trace: Box<TraceMeta>,
+        /// The file that will hold the result.
+        result: PathBuf,
+    },
+    /// An interval has passed.
+    Progress {
+        /// What happened in it.
+        snapshot: Snapshot,
+        /// Operations that should have started by now but have not; none without a schedule.
+        backlog: Option<u64>,
+    },
+}
+
+/// A run that has ended.
+pub struct Finished {
+    /// The result file.
+    pub path: PathBuf,
+    /// Its footer.
+    pub meta: RunMeta,
+}
+
+/// The disk could not take the result; the run was stopped, and what was written is kept.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the result could not be written and the run was stopped: {cause:#}. The operations written so far are in {}; \
+     make room, then run `ycsb-trace repair {}`", folder.display(), folder.display()
+)]
+pub struct ResultLost {
+    /// Where the closed segments are.
+    pub folder: PathBuf,
+    /// The first error.
+    pub cause: anyhow::Error,
+}
+
+/// What the lanes of a run share.
+pub struct Shared<D: Driver> {
+    driver: D,
+    table: TableSpec,
+    pace: Pace,
+    feed: Feed,
+    /// Kept only if the trace has dependencies.
+    completions: Option<Completions>,
+    waits_for_dependencies: bool,
+    failures: Failures,
+    stop: Arc<Stop>,
+    seed: u64,
+}
+
+/// Error codes and messages. Locked on failures only.
+#[derive(Debug, Default)]
+pub struct Failures(Mutex<FailureTable>);
+
+#[derive(Debug, Default)]
+struct FailureTable {
+    /// Text of each code; a sample's `code` is a position here, and 0 is no code.
+    codes: Vec<String>,
+    numbers: HashMap<String, u32>,
+    /// First message and count of each code and of failures without one.
+    errors: BTreeMap<String, (String, u64)>,
+}
+
+/// The code of a read that found nothing because it did not wait for its insert.
+const RACE: &str = "RACE";
+
+impl Failures {
+    /// Counts a failure and returns the position of its code.
+    fn note(&self, outcome: &Outcome, raced: bool) -> u32 {
+        let (code, message) = match &outcome.failure {
+            Some(failure) => (failure.code.as_str(), failure.message.as_str()),
+            None if raced => (RACE, "found nothing: it did not wait for the insert it depends on"),
+            None => return 0,
+        };
+        let mut table = self.0.lock().expect("no panic under this lock");
+        let label = if code.is_empty() { outcome.status.name() } else { code };
+        match table.errors.get_mut(label) {
+            Some((_, count)) => *count += 1,
+            None => {
+                table.errors.insert(label.to_owned(), (message.to_owned(), 1));
+            }
+        }
+        if code.is_empty() {
+            return 0;
+        }
+        if let Some(&number) = table.numbers.get(code) {
+            return number;
+        }
+        if table.codes.is_empty() {
+            table.codes.push(String::new());
+        }
+        let number = table.codes.len() as u32;
+        table.codes.push(code.to_owned());
+        table.numbers.insert(code.to_owned(), number);
+        number
+    }
+
+    fn codes(&self) -> Vec<String> {
+        self.0.lock().expect("no panic under this lock").codes.clone()
+    }
+
+    fn errors(&self) -> Vec<ErrorMeta> {
+        let table = self.0.lock().expect("no panic under this lock");
+        let error = |(code, (message, count)): (&String, &(String, u64))| ErrorMeta {
+            code: code.clone(),
+            message: message.clone(),
+            count: *count,
+        };
+        table.errors.iter().map(error).collect()
+    }
+}
+
+/// Waiting time before connection attempt `attempt` + 1: doubling from 20 ms to 1 s, with a jitter
+/// from the seed so that sessions do not come back all at once.
+fn backoff_ns(seed: u64, session: u32, attempt: u32) -> u64 {
+    let base = (20_000_000u64 << attempt.min(6)).min(1_000_000_000);
+    let jitter = Stream::at(seed, Purpose::Backoff, u64::from(session) << 32 | u64::from(attempt)).unit();
+    (base as f64 * (0.5 + 0.5 * jitter)) as u64
+}
+
+/// Executes a trace. `on_event` is called from another thread than the lanes' and may take its time.
+pub fn replay<D: Driver>(
+    plan: &ReplayPlan,
+    stop: &Arc<Stop>,
+    mut on_event: impl FnMut(Event),
+) -> Result<Finished> {
+    let reader = TraceReader::open(&plan.trace)?;
+    let trace = reader.meta().clone();
+    let driver = D::open(&plan.target)?;
+    let table = TableSpec {
+        name: plan.table.clone().unwrap_or_else(|| trace.table.clone()),
+        fields: trace.field_names.clone(),
+        field_length: trace.field_length,
+        shapes: trace.driver_shapes(),
+    };
+    let server = current_thread_runtime()?.block_on(driver.prepare(&table, plan.preparation))?;
+
+    let lanes = if D::BLOCKING { plan.sessions } else { plan.lanes.min(plan.sessions) }.max(1);
+    let mut meta = begin_meta(plan, &trace, &server, lanes);
+    meta.overhead = measure_overhead()?;
+    let writer = RunWriter::create(&plan.results, &mut meta)?;
+    let result = writer.target().to_owned();
+
+    let shared = Arc::new(Shared {
+        driver,
+        table,
+        pace: plan.pace,
+        feed: Feed::default(),
+        completions: (trace.dependent_ops > 0).then(|| Completions::new(trace.first_op_id, trace.rows)),
+        waits_for_dependencies: plan.order == Order::Deps,
+        failures: Failures::default(),
+        stop: stop.clone(),
+        seed: trace.seed,
+    });
+    let feeding = {
+        let shared = shared.clone();
+        spawn("trace reader", move || shared.feed.fill(reader))?
+    };
+
+    // Every lane reports once when its sessions are open and once when it has ended.
+    let (report, reports) = mpsc::channel();
+    let mut logs = Vec::new();
+    let mut starts = Vec::new();
+    for lane in 0..lanes {
+        let (log, samples) = RingBuffer::new((RING_SAMPLES / lanes as usize).max(256));
+        logs.push(samples);
+        let (start, started) = mpsc::channel();
+        starts.push(start);
+        let sessions: Vec<u32> = (0..plan.sessions).filter(|session| session % lanes == lane).collect();
+        let (shared, report) = (shared.clone(), report.clone());
+        spawn(&format!("lane {lane}"), move || run_lane(shared, sessions, log, started, &report))?;
+    }
+    drop(report);
+    let opened = wait_for_lanes(&reports, lanes);
+    if let Err(failure) = opened {
+        shared.feed.close();
+        writer.discard();
+        return Err(failure);
+    }
+
+    meta.started_at = jiff::Timestamp::now().to_string();
+    let origin = Origin::after(Duration::from_millis(5));
+    on_event(Event::Started { server, trace: Box::new(trace.clone()), result });
+    for start in &starts {
+        let _ = start.send(origin);
+    }
+
+    let (snapshots, progress) = sync_channel(16);
+    let recording = spawn_recorder(&shared, logs, writer, plan.interval, snapshots)?;
+    let ending = watch(plan, &shared, trace.rows, origin, &progress, &reports, lanes, &mut on_event);
+    shared.feed.close();
+    let Recorded { tally, writer, disk_failure } = recording
+        .join()
+        .map_err(|_| anyhow!("the recorder panicked; `ycsb-trace repair` keeps what it has written"))?;
+    let _ = feeding.join();
+    if let Some(cause) = disk_failure {
+        return Err(ResultLost { folder: writer.folder().to_owned(), cause }.into());
+    }
+    meta.ended_because = match shared.feed.take_failure() {
+        Some(failure) => format!("the trace could not be read to its end: {failure}"),
+        None => ending.why.to_owned(),
+    };
+    tally.fill(&mut meta);
+    meta.elapsed_ns = tally.last_end_ns;
+    meta.complete = meta.rows == trace.rows;
+    meta.interrupted = ending.interrupted;
+    meta.errors = shared.failures.errors();
+    meta.recorder_stalls = ending.stalls;
+    let folder = writer.folder().to_owned();
+    let path = writer.finish(&meta).map_err(|cause| ResultLost { folder, cause })?;
+    Ok(Finished { path, meta })
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<std::thread::JoinHandle<T>> {
+    let builder = std::thread::Builder::new().name(name.to_owned());
+    builder.spawn(work).with_context(|| format!("cannot start the thread of the {name}"))
+}
+
+fn current_thread_runtime() -> Result<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().build().context("cannot start an async runtime")
+}
+
+/// What a lane says about itself.
+enum LaneReport {
+    Opened(Result<(), TargetError>),
+    Ended { stalls: u64 },
+}
+
+/// One lane, from opening its connections to the end of the run.
+fn run_lane<D: Driver>(
+    shared: Arc<Shared<D>>,
+    numbers: Vec<u32>,
+    log: rtrb::Producer<Sample>,
+    started: mpsc::Receiver<Origin>,
+    report: &mpsc::Sender<LaneReport>,
+) {
+    let runtime = current_thread_runtime().expect("a runtime for the lane");
+    let opened = runtime.block_on(async {
+        let mut sessions = Vec::with_capacity(numbers.len());
+        for &number in &numbers {
+            sessions.push(shared.driver.connect(&shared.table, number).await?);
+        }
+        Ok(sessions)
+    });
+    let sessions = match opened {
+        Ok(sessions) => sessions,
+        Err(failure) => {
+            let _ = report.send(LaneReport::Opened(Err(failure)));
+            return;
+        }
+    };
+    let _ = report.send(LaneReport::Opened(Ok(())));
+    let Ok(origin) = started.recv() else { return };
+    let local = tokio::task::LocalSet::new();
+    let lane = runtime.block_on(local.run_until(async {
+        let clock = MonotonicClock::new(origin);
+        clock.wait_until(0).await;
+        let lane = std::rc::Rc::new(Lane {
+            shared,
+            clock,
+            block: RefCell::default(),
+            log: RefCell::new(log),
+            stalls: Cell::new(0),
+        });
+        let tasks: Vec<_> = numbers
+            .into_iter()
+            .zip(sessions)
+            .map(|(number, session)| {
+                let lane = lane.clone();
+                tokio::task::spawn_local(async move { lane.run_session(number, session).await })
+            })
+            .collect();
+        for task in tasks {
+            task.await.expect("a session does not panic");
+        }
+        lane
+    }));
+    let _ = report.send(LaneReport::Ended { stalls: lane.stalls.get() });
+}
+
+/// Returns when every lane has opened its connections, or the first failure.
+fn wait_for_lanes(reports: &mpsc::Receiver<LaneReport>, lanes: u32) -> Result<()> {
+    for _ in 0..lanes {
+        match reports.recv() {
+            Ok(LaneReport::Opened(opened)) => opened?,
+            Ok(LaneReport::Ended { .. }) | Err(_) => return Err(anyhow!("a lane ended before it began")),
+        }
+    }
+    Ok(())
+}
+
+fn spawn_recorder<D: Driver>(
+    shared: &Arc<Shared<D>>,
+    logs: Vec<rtrb::Consumer<Sample>>,
+    writer: RunWriter,
+    interval: Duration,
+    snapshots: SyncSender<Snapshot>,
+) -> Result<std::thread::JoinHandle<Recorded>> {
+    let shared = shared.clone();
+    spawn("recorder", move || {
+        let settings = Settings { interval, snapshots };
+        let stop = shared.stop.clone();
+        let stop_run = || {
+            stop.request();
+        };
+        recorder::record(logs, writer, &shared.failures, &settings, || shared.stop.is_insisted(), stop_run)
+    })
+}
+
+/// How a run ended.
+struct Ending {
+    why: &'static str,
+    interrupted: bool,
+    stalls: u64,
+}
+
+/// Passes snapshots on until every lane has ended, or is not worth waiting for.
+fn watch<D: Driver>(
+    plan: &ReplayPlan,
+    shared: &Shared<D>,
+    trace_rows: u64,
+    origin: Origin,
+    progress: &mpsc::Receiver<Snapshot>,
+    reports: &mpsc::Receiver<LaneReport>,
+    lanes: u32,
+    on_event: &mut impl FnMut(Event),
+) -> Ending {
+    let mut ending = Ending { why: "trace exhausted", interrupted: false, stalls: 0 };
+    let mut running = lanes;
+    let mut stopped_at = None;
+    while running > 0 {
+        match reports.recv_timeout(Duration::from_millis(20)) {
+            Ok(LaneReport::Ended { stalls }) => {
+                ending.stalls += stalls;
+                running -= 1;
+            }
+            Ok(LaneReport::Opened(_)) | Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                ending.why = "a lane panicked";
+                break;
+            }
+        }
+        while let Ok(snapshot) = progress.try_recv() {
+            let backlog = match plan.pace {
+                Pace::Rate(rate) => {
+                    let due = rate.due(origin.elapsed_ns()).min(trace_rows);
+                    Some(due.saturating_sub(shared.feed.claimed()))
+                }
+                Pace::Unpaced | Pace::Arrivals(_) => None,
+            };
+            on_event(Event::Progress { snapshot, backlog });
+        }
+        let over = plan.time_limit.is_some_and(|limit| u128::from(origin.elapsed_ns()) >= limit.as_nanos());
+        if over && !shared.stop.is_requested() {
+            ending.why = "time limit";
+            shared.stop.request();
+        }
+        if shared.stop.is_requested() {
+            if ending.why == "trace exhausted" {
+                ending.why = "interrupted";
+                ending.interrupted = true;
+            }
+            let stopped_at = *stopped_at.get_or_insert_with(std::time::Instant::now);
+            if stopped_at.elapsed() >= DRAIN_LIMIT {
+                // What is still in flight will not be waited for: the recorder ends on the second
+                // request.
+                shared.stop.request();
+            }
+            if shared.stop.is_insisted() {
+                break;
+            }
+        }
+    }
+    ending
+}
+
+fn begin_meta(plan: &ReplayPlan, trace: &TraceMeta, server: &ServerInfo, lanes: u32) -> RunMeta {
+    let stamp = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
+    let stem = plan.trace.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let system = rustix::system::uname();
+    RunMeta {
+        kind: "result".to_owned(),
+        format_version: RESULT_VERSION,
+        generator: GENERATOR.to_owned(),
+        run_id: format!("{stem}-{}-{stamp}", plan.target.db),
+        trace: stem,
+        trace_hash: trace.content_hash.clone(),
+        phase: trace.phase,
+        trace_rows: trace.rows,
+        db: plan.target.db.clone(),
+        server: ServerMeta {
+            address: server.address.clone(),
+            version: server.version.clone(),
+            settings: server.settings.clone(),
+        },
+        config: plan.config.clone(),
+        sessions: plan.sessions,
+        lanes,
+        pace: plan.pace.name().to_owned(),
+        target_per_second: plan.target_per_second,
+        speed: plan.speed,
+        order: plan.order.name().to_owned(),
+        host: HostMeta {
+            name: system.nodename().to_string_lossy().into_owned(),
+            system: format!("{} {}", system.sysname().to_string_lossy(), system.release().to_string_lossy()),
+            cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64),
+        },
+        started_at: jiff::Timestamp::now().to_string(),
+        elapsed_ns: 0,
+        ended_because: "killed".to_owned(),
+        complete: false,
+        interrupted: true,
+        rows: 0,
+        counts: BTreeMap::new(),
+        errors: Vec::new(),
+        overhead: OverheadMeta::default(),
+        recorder_stalls: 0,
+        histograms: Vec::new(),
+    }
+}
+
+/// What this program costs on this machine, now: reading the clock, and the lateness of a wait.
+fn measure_overhead() -> Result<OverheadMeta> {
+    const READS: u64 = 10_000;
+    const WAITS: u64 = 50;
+    current_thread_runtime()?.block_on(async {
+        let clock = MonotonicClock::new(Origin::after(Duration::ZERO));
+        let from_ns = clock.now_ns();
+        for _ in 0..READS {
+            std::hint::black_box(clock.now_ns());
+        }
+        let clock_read_ns = (clock.now_ns() - from_ns) / READS;
+        let mut late = Vec::new();
+        for _ in 0..WAITS {
+            let at_ns = clock.now_ns() + 300_000;
+            clock.wait_until(at_ns).await;
+            late.push(clock.now_ns() - at_ns);
+        }
+        late.sort_unstable();
+        let at = |permille: usize| late[(late.len() * permille).div_ceil(1000) - 1];
+        Ok(OverheadMeta { clock_read_ns, wake_late_p50_ns: at(500), wake_late_p99_ns: at(990) })
+    })
+}

@@ -1,0 +1,251 @@
+//! Keeps every sample. One thread drains the lanes' ring buffers, adds up what the footer and the
+//! live display need, and encodes the rows to disk. A lane never waits for the disk unless its ring
+//! is full, and that is counted.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+use rtrb::Consumer;
+
+use super::Failures;
+use crate::op::{NEVER_NS, OpKind, Sample, Status};
+use crate::trace::meta::{HistogramMeta, RunMeta};
+use crate::trace::runs::RunWriter;
+
+/// Closed segments are what a kill cannot take away: at most this much time is lost.
+const SEGMENT_INTERVAL: Duration = Duration::from_millis(4_500);
+
+/// Rows encoded at once.
+const BATCH_ROWS: usize = 8_192;
+
+/// The three latencies of an operation.
+pub const SERIES: [&str; 3] = ["service", "response", "lag"];
+
+/// Significant decimal digits of the histograms.
+const DIGITS: u8 = 3;
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new(DIGITS).expect("3 digits are allowed")
+}
+
+/// Counts and distributions of a set of samples.
+pub struct Tally {
+    /// Rows per kind and status.
+    pub counts: [[u64; Status::ALL.len()]; OpKind::ALL.len()],
+    /// Per kind and series, operations that ended OK; made when a kind first occurs.
+    pub latencies: [Option<Box<[Histogram<u64>; 3]>>; OpKind::ALL.len()],
+    /// The latest end of any operation.
+    pub last_end_ns: u64,
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        Tally { counts: [[0; 12]; 6], latencies: Default::default(), last_end_ns: 0 }
+    }
+}
+
+impl Tally {
+    /// Adds one sample.
+    #[inline]
+    pub fn add(&mut self, kind: OpKind, status: Status, intended_ns: u64, start_ns: u64, end_ns: u64) {
+        self.counts[kind as usize][status as usize] += 1;
+        if end_ns != NEVER_NS {
+            self.last_end_ns = self.last_end_ns.max(end_ns);
+        }
+        if status != Status::Ok {
+            return;
+        }
+        let histograms = self.latencies[kind as usize]
+            .get_or_insert_with(|| Box::new([histogram(), histogram(), histogram()]));
+        let values = [end_ns - start_ns, end_ns - intended_ns, start_ns - intended_ns];
+        for (histogram, value) in histograms.iter_mut().zip(values) {
+            histogram.record(value).expect("the histogram grows with its values");
+        }
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Tally) {
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            for (mine, theirs) in mine.iter_mut().zip(theirs) {
+                *mine += theirs;
+            }
+        }
+        for (mine, theirs) in self.latencies.iter_mut().zip(&other.latencies) {
+            let Some(theirs) = theirs else { continue };
+            let mine = mine.get_or_insert_with(|| Box::new([histogram(), histogram(), histogram()]));
+            for (mine, theirs) in mine.iter_mut().zip(theirs.iter()) {
+                mine.add(theirs).expect("both have the same precision, and they grow");
+            }
+        }
+        self.last_end_ns = self.last_end_ns.max(other.last_end_ns);
+    }
+
+    /// Rows in all.
+    pub fn rows(&self) -> u64 {
+        self.counts.iter().flatten().sum()
+    }
+
+    /// Rows that did not end OK.
+    pub fn failures(&self) -> u64 {
+        self.counts.iter().map(|statuses| statuses.iter().sum::<u64>() - statuses[Status::Ok as usize]).sum()
+    }
+
+    /// Response times of every kind together.
+    pub fn responses(&self) -> Histogram<u64> {
+        let mut all = histogram();
+        for histograms in self.latencies.iter().flatten() {
+            all.add(&histograms[1]).expect("both have the same precision, and it grows");
+        }
+        all
+    }
+
+    /// Writes the counts and distributions into a footer.
+    pub fn fill(&self, meta: &mut RunMeta) {
+        meta.rows = self.rows();
+        meta.counts = BTreeMap::new();
+        meta.histograms = Vec::new();
+        for kind in OpKind::ALL {
+            for status in Status::ALL {
+                let count = self.counts[kind as usize][status as usize];
+                if count > 0 {
+                    let statuses = meta.counts.entry(kind.name().to_owned()).or_default();
+                    statuses.insert(status.name().to_owned(), count);
+                }
+            }
+            for (series, histogram) in
+                SERIES.iter().zip(self.latencies[kind as usize].iter().flat_map(|all| all.iter()))
+            {
+                let mut bytes = Vec::new();
+                V2DeflateSerializer::new().serialize(histogram, &mut bytes).expect("writing to memory");
+                let hdr = base64::engine::general_purpose::STANDARD.encode(bytes);
+                let (op, series) = (kind.name().to_owned(), (*series).to_owned());
+                meta.histograms.push(HistogramMeta { op, series, hdr });
+            }
+        }
+    }
+}
+
+/// What the live display shows about the last interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Snapshot {
+    /// Nanoseconds since the run began.
+    pub at_ns: u64,
+    /// Length of the interval.
+    pub interval_ns: u64,
+    /// Rows so far.
+    pub rows: u64,
+    /// Rows of the interval.
+    pub interval_rows: u64,
+    /// Rows so far that did not end OK.
+    pub failures: u64,
+    /// Median response of the interval; `None` without an OK operation.
+    pub p50_ns: Option<u64>,
+    /// 99th percentile of the interval.
+    pub p99_ns: Option<u64>,
+}
+
+/// What the recorder hands back at the end.
+pub struct Recorded {
+    /// Everything added up.
+    pub tally: Tally,
+    /// The writer with all rows, to be finished with the footer.
+    pub writer: RunWriter,
+    /// The first error of the disk: rows after it are lost, and the run was stopped.
+    pub disk_failure: Option<anyhow::Error>,
+}
+
+/// How a recorder works.
+pub struct Settings {
+    /// Time between snapshots.
+    pub interval: Duration,
+    /// Where snapshots go; a full channel loses them, never delays the recorder.
+    pub snapshots: SyncSender<Snapshot>,
+}
+
+/// Drains `lanes` until all of them have ended (or `give_up` says not to wait any longer).
+pub fn record(
+    mut lanes: Vec<Consumer<Sample>>,
+    mut writer: RunWriter,
+    failures: &Failures,
+    settings: &Settings,
+    mut give_up: impl FnMut() -> bool,
+    mut on_disk_failure: impl FnMut(),
+) -> Recorded {
+    let mut total = Tally::default();
+    let mut interval = Tally::default();
+    let mut batch: Vec<Sample> = Vec::with_capacity(BATCH_ROWS);
+    let mut disk_failure: Option<anyhow::Error> = None;
+    let began = Instant::now();
+    let mut segment_began = began;
+    let mut interval_began = began;
+    loop {
+        // Read before draining: what a lane pushed before it ended is seen below.
+        let ended = give_up() || lanes.iter().all(Consumer::is_abandoned);
+        let mut drained = 0;
+        for lane in &mut lanes {
+            let available = lane.slots();
+            let Ok(chunk) = lane.read_chunk(available) else { continue };
+            let (front, back) = chunk.as_slices();
+            for sample in front.iter().chain(back) {
+                interval.add(sample.kind, sample.status, sample.intended_ns, sample.start_ns, sample.end_ns);
+                batch.push(*sample);
+                if batch.len() == BATCH_ROWS {
+                    store(&mut writer, &mut batch, failures, &mut disk_failure);
+                }
+            }
+            chunk.commit_all();
+            drained += available;
+        }
+        if disk_failure.is_some() {
+            on_disk_failure();
+        }
+        let now = Instant::now();
+        if now - segment_began >= SEGMENT_INTERVAL || ended {
+            store(&mut writer, &mut batch, failures, &mut disk_failure);
+            if disk_failure.is_none() {
+                disk_failure = writer.close_segment().err();
+            }
+            segment_began = now;
+        }
+        if now - interval_began >= settings.interval || ended {
+            total.merge(&interval);
+            let responses = interval.responses();
+            let quantile = |q| (!responses.is_empty()).then(|| responses.value_at_quantile(q));
+            let _ = settings.snapshots.try_send(Snapshot {
+                at_ns: (now - began).as_nanos() as u64,
+                interval_ns: (now - interval_began).as_nanos() as u64,
+                rows: total.rows(),
+                interval_rows: interval.rows(),
+                failures: total.failures(),
+                p50_ns: quantile(0.5),
+                p99_ns: quantile(0.99),
+            });
+            interval = Tally::default();
+            interval_began = now;
+        }
+        if ended {
+            return Recorded { tally: total, writer, disk_failure };
+        }
+        if drained == 0 {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+/// Encodes the batch and empties it. After the first failure nothing more is written: what is on
+/// disk stays a clean beginning of the run.
+fn store(
+    writer: &mut RunWriter,
+    batch: &mut Vec<Sample>,
+    failures: &Failures,
+    disk_failure: &mut Option<anyhow::Error>,
+) {
+    if disk_failure.is_none() {
+        *disk_failure = writer.write(batch, &failures.codes()).err();
+    }
+    batch.clear();
+}
