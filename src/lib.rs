@@ -3,4 +3,6 @@
 pub mod clock;
 pub mod driver;
 pub mod op;
+pub mod record;
 pub mod rng;
+pub mod workload;

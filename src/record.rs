@@ -1,0 +1,255 @@
+//! From numbers to what the database sees: a record's number becomes the text of its key, and
+//! (seed, record, version, field) becomes the bytes of a value. Both are pure functions, so a trace
+//! stores numbers only and a replay (or a verification years later) makes the same bytes again.
+
+use crate::rng::{Purpose, Stream, mix};
+
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x100_0000_01b3;
+
+/// FNV-1a over the eight bytes in the order given, then Java's absolute value (|−2⁶³| stays 2⁶³).
+#[inline]
+fn fnv1a(bytes: [u8; 8]) -> u64 {
+    let hash =
+        bytes.into_iter().fold(FNV_OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME));
+    hash.cast_signed().wrapping_abs().cast_unsigned()
+}
+
+/// YCSB's hash of a record number: 64-bit FNV-1a over its bytes, least significant first.
+#[inline]
+pub fn fnv_ycsb(keynum: u64) -> u64 {
+    fnv1a(keynum.to_le_bytes())
+}
+
+/// go-ycsb's hash of a record number: the same function, most significant byte first. The two
+/// agree on 0 and on little else, so a table loaded by one tool cannot be read by the other.
+#[inline]
+pub fn fnv_go(keynum: u64) -> u64 {
+    fnv1a(keynum.to_be_bytes())
+}
+
+/// Whose definition of the hash to follow (property `keys`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// YCSB, the original in Java.
+    Ycsb,
+    /// pingcap/go-ycsb.
+    GoYcsb,
+}
+
+impl Tool {
+    /// The hash of a record number as this tool computes it.
+    #[inline]
+    pub fn hash(self, keynum: u64) -> u64 {
+        match self {
+            Tool::Ycsb => fnv_ycsb(keynum),
+            Tool::GoYcsb => fnv_go(keynum),
+        }
+    }
+}
+
+/// Which number a key shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyOrder {
+    /// The record number's hash by YCSB: neighbours are far apart.
+    HashedYcsb,
+    /// The record number's hash by go-ycsb.
+    HashedGo,
+    /// The record number itself.
+    Ordered,
+}
+
+/// How a record number becomes a key: prefix, then a number padded with zeros.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyFormat {
+    /// Text before the number (`user`).
+    pub prefix: String,
+    /// Which number.
+    pub order: KeyOrder,
+    /// Digits the number has at least.
+    pub zero_padding: u32,
+}
+
+const DIGIT_PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
+2021222324252627282930313233343536373839\
+4041424344454647484950515253545556575859\
+6061626364656667686970717273747576777879\
+8081828384858687888990919293949596979899";
+
+impl KeyFormat {
+    /// Appends the key of record `keynum`; allocates only if `out` is full.
+    #[inline]
+    pub fn write(&self, keynum: u64, out: &mut Vec<u8>) {
+        let mut rest = match self.order {
+            KeyOrder::HashedYcsb => fnv_ycsb(keynum),
+            KeyOrder::HashedGo => fnv_go(keynum),
+            KeyOrder::Ordered => keynum,
+        };
+        let mut digits = [0u8; 20];
+        let mut at = digits.len();
+        while rest >= 10 {
+            let pair = (rest % 100) as usize * 2;
+            rest /= 100;
+            at -= 2;
+            digits[at..at + 2].copy_from_slice(&DIGIT_PAIRS[pair..pair + 2]);
+        }
+        if rest > 0 || at == digits.len() {
+            at -= 1;
+            digits[at] = b'0' + rest as u8;
+        }
+        let digits = &digits[at..];
+        out.extend_from_slice(self.prefix.as_bytes());
+        for _ in digits.len()..self.zero_padding as usize {
+            out.push(b'0');
+        }
+        out.extend_from_slice(digits);
+    }
+
+    /// The key of record `keynum` as a text of its own.
+    pub fn to_string(&self, keynum: u64) -> String {
+        let mut out = Vec::with_capacity(self.prefix.len() + 20.max(self.zero_padding as usize));
+        self.write(keynum, &mut out);
+        String::from_utf8(out).expect("a text prefix and digits are a text")
+    }
+}
+
+/// Key of the value stream of one write: a pure function of (seed, record, version), where version
+/// 0 is the load and `op_id + 1` a write by that operation of the run.
+#[inline]
+pub fn value_seed(seed: u64, keynum: u64, version: u64) -> u64 {
+    let purpose_key = mix(seed ^ (Purpose::Value as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let record_key = mix(purpose_key.wrapping_add(mix(keynum)));
+    mix(record_key.wrapping_add(mix(version)))
+}
+
+/// Appends `len` bytes: the value of field `field` in the write with this [`value_seed`]. Every byte
+/// is printable ASCII from 0x20 to 0x5F, the core of the range YCSB draws from: eight bytes for
+/// each 64 random bits, six bits used of every eight.
+#[inline]
+pub fn append_value(value_seed: u64, field: u32, len: usize, out: &mut Vec<u8>) {
+    #[inline]
+    fn eight(stream: &mut Stream) -> [u8; 8] {
+        ((stream.bits() & 0x3f3f_3f3f_3f3f_3f3f) + 0x2020_2020_2020_2020).to_le_bytes()
+    }
+    let mut stream = Stream::from_key(mix(value_seed ^ mix(u64::from(field) + 1)));
+    let start = out.len();
+    out.resize(start + len, 0);
+    let mut chunks = out[start..].chunks_exact_mut(8);
+    for chunk in &mut chunks {
+        chunk.copy_from_slice(&eight(&mut stream));
+    }
+    let tail = chunks.into_remainder();
+    if !tail.is_empty() {
+        let last = eight(&mut stream);
+        tail.copy_from_slice(&last[..tail.len()]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(csv: &str) -> impl Iterator<Item = Vec<&str>> {
+        csv.lines().skip(2).map(|line| line.split(',').collect())
+    }
+
+    fn keys(order: KeyOrder, zero_padding: u32) -> KeyFormat {
+        KeyFormat { prefix: "user".into(), order, zero_padding }
+    }
+
+    #[test]
+    fn hashes_and_keys_are_those_of_both_tools() {
+        for row in rows(include_str!("../tests/golden/vectors/fnv_hash_keys.csv")) {
+            let keynum = row[0].parse::<i64>().unwrap().cast_unsigned();
+            assert_eq!(fnv_ycsb(keynum).to_string(), row[1], "keynum {}", row[0]);
+            assert_eq!(keys(KeyOrder::HashedYcsb, 1).to_string(keynum), row[2]);
+            assert_eq!(fnv_go(keynum).to_string(), row[3], "keynum {}", row[0]);
+            assert_eq!(keys(KeyOrder::HashedGo, 1).to_string(keynum), row[4]);
+        }
+    }
+
+    #[test]
+    fn padding_is_that_of_both_tools() {
+        for row in rows(include_str!("../tests/golden/vectors/key_padding.csv")) {
+            let keynum = row[0].parse::<i64>().unwrap();
+            let padding = row[1].parse().unwrap();
+            match row[2] {
+                // A record number is unsigned here, so there is no minus sign to pad.
+                "ordered" if keynum < 0 => {}
+                "ordered" => {
+                    assert_eq!(keys(KeyOrder::Ordered, padding).to_string(keynum as u64), row[3]);
+                    assert_eq!(row[3], row[4]);
+                }
+                _ => {
+                    let keynum = keynum.cast_unsigned();
+                    assert_eq!(keys(KeyOrder::HashedYcsb, padding).to_string(keynum), row[3]);
+                    assert_eq!(keys(KeyOrder::HashedGo, padding).to_string(keynum), row[4]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_five_keys_of_a_load_are_ycsbs() {
+        let format = keys(KeyOrder::HashedYcsb, 1);
+        let loaded: Vec<String> = (0..5).map(|keynum| format.to_string(keynum)).collect();
+        let expected = [
+            "user6284781860667377211",
+            "user8517097267634966620",
+            "user1820151046732198393",
+            "user4052466453699787802",
+            "user3232700585171816769",
+        ];
+        assert_eq!(loaded, expected);
+    }
+
+    #[test]
+    fn numbers_are_written_as_the_standard_library_writes_them() {
+        let format = KeyFormat { prefix: String::new(), order: KeyOrder::Ordered, zero_padding: 0 };
+        for number in [0, 1, 9, 10, 11, 99, 100, 101, 999, 1000, 12_345, 5_000_000_000, u64::MAX] {
+            assert_eq!(format.to_string(number), number.to_string());
+        }
+    }
+
+    /// These bytes are in every database a trace was loaded into. If this test fails, no old table
+    /// verifies any more.
+    #[test]
+    fn values_are_pinned() {
+        assert_eq!(value_seed(1, 0, 0), 0);
+        let mut out = b"kept:".to_vec();
+        append_value(value_seed(1, 0, 0), 0, 21, &mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), "");
+        let mut out = Vec::new();
+        append_value(value_seed(1, 7, 42), 9, 8, &mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), "");
+    }
+
+    #[test]
+    fn values_are_printable_and_a_shorter_one_is_a_prefix_of_a_longer_one() {
+        let mut long = Vec::new();
+        append_value(5, 3, 1003, &mut long);
+        assert_eq!(long.len(), 1003);
+        assert!(long.iter().all(|byte| (0x20..=0x5f).contains(byte)));
+        for len in [0, 1, 7, 8, 9, 100] {
+            let mut short = Vec::new();
+            append_value(5, 3, len, &mut short);
+            assert_eq!(short, long[..len]);
+        }
+    }
+
+    #[test]
+    fn seed_record_version_and_field_all_matter() {
+        let base = value_seed(1, 2, 3);
+        assert!(
+            [value_seed(2, 2, 3), value_seed(1, 3, 3), value_seed(1, 2, 4)]
+                .iter()
+                .all(|&other| other != base)
+        );
+        // Swapping record and version is not the same write either.
+        assert_ne!(base, value_seed(1, 3, 2));
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        append_value(base, 0, 16, &mut first);
+        append_value(base, 1, 16, &mut second);
+        assert_ne!(first, second);
+    }
+}
