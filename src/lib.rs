@@ -7,3 +7,4 @@ pub mod record;
 pub mod replay;
 pub mod rng;
 pub mod trace;
+pub mod workload;

@@ -1,0 +1,148 @@
+//! The workloads that come with the program, so that `gen workloadd` works in any directory.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// Name and text of every workload in the binary: YCSB's core workloads, then go-ycsb's variants.
+pub static BUILTIN: &[(&str, &str)] = &[
+    ("workloada", include_str!("../../workloads/workloada")),
+    ("workloadb", include_str!("../../workloads/workloadb")),
+    ("workloadc", include_str!("../../workloads/workloadc")),
+    ("workloadd", include_str!("../../workloads/workloadd")),
+    ("workloade", include_str!("../../workloads/workloade")),
+    ("workloadf", include_str!("../../workloads/workloadf")),
+    ("go_workloada", include_str!("../../workloads/go_workloada")),
+    ("go_workloadb", include_str!("../../workloads/go_workloadb")),
+    ("go_workloadc", include_str!("../../workloads/go_workloadc")),
+    ("go_workloadd", include_str!("../../workloads/go_workloadd")),
+    ("go_workloade", include_str!("../../workloads/go_workloade")),
+    ("go_workloadf", include_str!("../../workloads/go_workloadf")),
+];
+
+/// A workload's text and where it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Short name, for the trace: the file's name without folders and `.properties`.
+    pub name: String,
+    /// What messages call it: the path, or `built-in NAME`.
+    pub label: String,
+    /// The property file.
+    pub bytes: Vec<u8>,
+}
+
+/// Why there is no such workload.
+#[derive(Debug, Error)]
+pub enum FindError {
+    /// No file and no built-in workload has this name.
+    #[error("no workload {name}: no such file here or in workloads/, and the built-in ones are {known}")]
+    Unknown {
+        /// The name as given.
+        name: String,
+        /// Names of the built-in workloads.
+        known: String,
+    },
+    /// The file exists and cannot be read.
+    #[error("cannot read the workload file {path}: {cause}")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// The system's reason.
+        cause: io::Error,
+    },
+}
+
+/// Finds a workload by what the user wrote: a path, else a file of that name in `workloads/`, else
+/// a built-in one, for which the letter alone will do (`d`, `go_d`).
+pub fn find(name: &str) -> Result<Found, FindError> {
+    find_in(Path::new(""), name)
+}
+
+/// [`find`] with `directory` in place of the current one.
+fn find_in(directory: &Path, name: &str) -> Result<Found, FindError> {
+    for path in [PathBuf::from(name), Path::new("workloads").join(name)] {
+        let place = directory.join(&path);
+        if place.is_file() {
+            let label = path.display().to_string();
+            return match std::fs::read(&place) {
+                Ok(bytes) => Ok(Found { name: short_name(name), label, bytes }),
+                Err(cause) => Err(FindError::Unreadable { path: label, cause }),
+            };
+        }
+    }
+    let short = name.strip_prefix("./").unwrap_or(name);
+    let short = short.strip_prefix("workloads/").unwrap_or(short);
+    let is_letter = |builtin: &str| builtin.replacen("workload", "", 1) == short;
+    match BUILTIN.iter().find(|(builtin, _)| *builtin == short || is_letter(builtin)) {
+        Some((builtin, text)) => Ok(Found {
+            name: (*builtin).to_owned(),
+            label: format!("built-in {builtin}"),
+            bytes: text.as_bytes().to_vec(),
+        }),
+        None => {
+            let known = BUILTIN.iter().map(|row| row.0).collect::<Vec<_>>().join(", ");
+            Err(FindError::Unknown { name: name.to_owned(), known })
+        }
+    }
+}
+
+fn short_name(path: &str) -> String {
+    let file = Path::new(path).file_name().map_or(path.into(), |file| file.to_string_lossy());
+    file.strip_suffix(".properties").unwrap_or(&file).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::{Properties, WorkloadSpec};
+
+    #[test]
+    fn a_name_a_letter_and_a_path_all_work() {
+        let nowhere = tempfile::tempdir().unwrap();
+        for name in ["workloadd", "d", "./workloadd", "workloads/workloadd", "./workloads/workloadd"] {
+            let found = find_in(nowhere.path(), name).unwrap();
+            assert_eq!(
+                (found.name.as_str(), found.label.as_str()),
+                ("workloadd", "built-in workloadd"),
+                "{name}"
+            );
+        }
+        assert_eq!(find_in(nowhere.path(), "go_e").unwrap().name, "go_workloade");
+        let path = nowhere.path().join("mine.properties");
+        std::fs::write(&path, "recordcount=1").unwrap();
+        let found = find(path.to_str().unwrap()).unwrap();
+        assert_eq!((found.name.as_str(), found.bytes.as_slice()), ("mine", b"recordcount=1".as_slice()));
+    }
+
+    #[test]
+    fn files_come_before_built_in_workloads() {
+        let here = tempfile::tempdir().unwrap();
+        std::fs::create_dir(here.path().join("workloads")).unwrap();
+        std::fs::create_dir(here.path().join("workloadb")).unwrap();
+        std::fs::write(here.path().join("workloads/workloada"), "x=1").unwrap();
+        assert_eq!(find_in(here.path(), "workloada").unwrap().label, "workloads/workloada");
+        // A folder is no workload.
+        assert_eq!(find_in(here.path(), "workloadb").unwrap().label, "built-in workloadb");
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_known_ones() {
+        let error = find("workloadz").unwrap_err().to_string();
+        assert!(error.starts_with("no workload workloadz:"), "{error}");
+        assert!(BUILTIN.iter().all(|(name, _)| error.contains(name)), "{error}");
+    }
+
+    #[test]
+    fn every_built_in_workload_is_accepted_without_a_doubt() {
+        for (name, text) in BUILTIN {
+            let mut properties = Properties::new();
+            properties.add_file(name, text.as_bytes()).unwrap();
+            let (spec, warnings) = WorkloadSpec::from_properties(name, &properties, true, true).unwrap();
+            assert_eq!(warnings, [], "{name}");
+            assert_eq!((spec.record_count, spec.operation_count, spec.field_count), (1000, 1000, 10));
+            let sum: f64 = spec.op_chooser().shares().iter().map(|entry| entry.1).sum();
+            assert_eq!(sum, 1.0, "{name}");
+        }
+    }
+}
