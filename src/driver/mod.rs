@@ -229,6 +229,9 @@ macro_rules! drivers {
     };
 }
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod sql;
+
 // The table of databases: one row each. A driver with several kinds (dialects) has one row.
 drivers! {
     sim::Sim,
