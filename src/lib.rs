@@ -1,7 +1,9 @@
 //! Record, replay and analyse YCSB traces.
 
+pub mod cli;
 pub mod clock;
 pub mod driver;
+pub mod generate;
 pub mod op;
 pub mod record;
 pub mod replay;

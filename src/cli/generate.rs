@@ -1,0 +1,271 @@
+//! `gen`: from a workload file and flags to trace files.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+
+use super::Verdict;
+use super::progress::{Progress, count_text};
+use super::settings::{PropertyArgs, report_warnings};
+use crate::generate::{self, Arrival, GenPlan, ValueMode};
+use crate::trace::meta::{Phase, TraceMeta};
+use crate::workload::{Properties, WorkloadSpec, builtin};
+
+/// Which phases to generate or replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Phases {
+    /// Only the operations that fill the table
+    Load,
+    /// Only the operations that work on it
+    Run,
+    /// Both
+    All,
+}
+
+impl Phases {
+    /// The phases, in order.
+    pub fn list(self) -> &'static [Phase] {
+        match self {
+            Phases::Load => &[Phase::Load],
+            Phases::Run => &[Phase::Run],
+            Phases::All => &[Phase::Load, Phase::Run],
+        }
+    }
+}
+
+/// How written values are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Values {
+    /// The bytes themselves: any tool can read them
+    Inline,
+    /// The seed they are made from: small files
+    Seeded,
+}
+
+/// How arrival times are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ArrivalProcess {
+    /// Evenly spaced
+    Uniform,
+    /// Independent exponential gaps, as from many independent users
+    Poisson,
+}
+
+/// Arguments of `gen`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ycsb-trace gen workloada
+  ycsb-trace gen d --records 1000000 --ops 5000000 --seed 7 --values seeded
+  ycsb-trace gen a --arrival poisson --rate 2000
+  ycsb-trace gen my.properties -p requestdistribution=zipfian --zipf exact --theta 1.1")]
+pub struct GenerateArgs {
+    /// Workload: a property file, or the name of a built-in one (workloada … workloadf, a … f,
+    /// go_workloada …)
+    workload: Option<String>,
+    #[command(flatten)]
+    properties: PropertyArgs,
+    /// Seed of every random stream
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Rows in the table (property recordcount)
+    #[arg(long, value_name = "N")]
+    records: Option<u64>,
+    /// Operations of the run phase (property operationcount)
+    #[arg(long, value_name = "N")]
+    ops: Option<u64>,
+    /// How written values are stored
+    #[arg(long, value_enum, default_value_t = Values::Inline)]
+    values: Values,
+    /// Draw arrival times for the run phase; needs --rate
+    #[arg(long, value_enum, requires = "rate")]
+    arrival: Option<ArrivalProcess>,
+    /// Arrivals per second
+    #[arg(long, value_name = "R", requires = "arrival")]
+    rate: Option<f64>,
+    /// Whose hash makes the keys: ycsb or go-ycsb (property keys)
+    #[arg(long, value_name = "TOOL")]
+    keys: Option<String>,
+    /// zipfian as YCSB does it (flat), or by the law itself: ycsb or exact (property zipf)
+    #[arg(long, value_name = "MODE")]
+    zipf: Option<String>,
+    /// Exponent of Zipf's law with --zipf exact, any value ≥ 0 (property zipfian.constant)
+    #[arg(long, value_name = "THETA")]
+    theta: Option<f64>,
+    /// Which phases to write
+    #[arg(long, value_enum, default_value_t = Phases::All)]
+    phase: Phases,
+    /// Threads; the content does not depend on it
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Write each phase as N files that together are the whole
+    #[arg(long, value_name = "N", conflicts_with = "shard")]
+    shards: Option<u64>,
+    /// Write only part I of N (I from 0)
+    #[arg(long, value_name = "I/N")]
+    shard: Option<String>,
+    /// Folder for the trace files
+    #[arg(short, long, value_name = "DIR", default_value = "traces")]
+    output: PathBuf,
+    /// Replace existing files
+    #[arg(long)]
+    force: bool,
+    /// Print every effective property with the place it comes from, and stop
+    #[arg(long)]
+    show_config: bool,
+}
+
+/// Reads the workload and every setting on top of it.
+fn properties(args: &GenerateArgs) -> Result<(String, Properties)> {
+    let mut properties = Properties::new();
+    let mut name = None;
+    if let Some(workload) = &args.workload {
+        let found = builtin::find(workload)?;
+        properties.add_file(&found.label, &found.bytes)?;
+        name = Some(found.name);
+    }
+    args.properties.read_into(&mut properties)?;
+    let name = match (name, args.properties.files.last()) {
+        (Some(name), _) => name,
+        (None, Some(file)) => {
+            Path::new(file).file_stem().unwrap_or_default().to_string_lossy().into_owned()
+        }
+        (None, None) => bail!("which workload? Name one (for instance workloada) or give a property file with -P"),
+    };
+    let flags = [
+        ("recordcount", args.records.map(|value| value.to_string())),
+        ("operationcount", args.ops.map(|value| value.to_string())),
+        ("keys", args.keys.clone()),
+        ("zipf", args.zipf.clone()),
+        ("zipfian.constant", args.theta.map(|value| value.to_string())),
+    ];
+    for (property, value) in flags {
+        if let Some(value) = value {
+            properties.set(property, &value);
+        }
+    }
+    Ok((name, properties))
+}
+
+/// The files of a phase: (index, count), or one whole file.
+fn shards(args: &GenerateArgs) -> Result<Vec<Option<(u64, u64)>>> {
+    if let Some(count) = args.shards {
+        if count == 0 || count > 10_000 {
+            bail!("--shards {count}: the number of files must be from 1 to 10,000");
+        }
+        return Ok((0..count).map(|index| (count > 1).then_some((index, count))).collect());
+    }
+    let Some(text) = &args.shard else { return Ok(vec![None]) };
+    let parsed = text.split_once('/').and_then(|(index, count)| Some((index.parse().ok()?, count.parse().ok()?)));
+    match parsed {
+        Some((index, count)) if index < count => Ok(vec![Some((index, count))]),
+        _ => bail!("--shard {text}: write part/parts with part from 0, for instance 0/3"),
+    }
+}
+
+/// `gen`.
+pub fn run(args: &GenerateArgs) -> Result<Verdict> {
+    let (name, properties) = properties(args)?;
+    let phases = args.phase.list();
+    let (spec, warnings) = WorkloadSpec::from_properties(
+        &name,
+        &properties,
+        phases.contains(&Phase::Load),
+        phases.contains(&Phase::Run),
+    )?;
+    report_warnings(&warnings, args.properties.strict)?;
+    if args.show_config {
+        for (property, setting) in spec.effective() {
+            println!("{property}={} ({})", setting.value, setting.source);
+        }
+        return Ok(Verdict::Done);
+    }
+    let arrival = match (args.arrival, args.rate) {
+        (Some(process), Some(per_second)) => {
+            if !(per_second >= 1e-6 && per_second <= 1e9) {
+                bail!("--rate {per_second}: the rate must be from 0.000001 to 1,000,000,000 operations per second");
+            }
+            if args.phase == Phases::Load {
+                bail!("--arrival applies to the run phase, and --phase load writes none");
+            }
+            Some(match process {
+                ArrivalProcess::Uniform => Arrival::Uniform { per_second },
+                ArrivalProcess::Poisson => Arrival::Poisson { per_second },
+            })
+        }
+        _ => None,
+    };
+    let shards = shards(args)?;
+    std::fs::create_dir_all(&args.output)
+        .with_context(|| format!("cannot create the folder {}", args.output.display()))?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // A second signal ends the program at once, the default way.
+        signal_hook::flag::register_conditional_default(signal, stop.clone())?;
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    let mut load_hash = None;
+    for &phase in phases {
+        let mut hash = 0u128;
+        for &shard in &shards {
+            let plan = GenPlan {
+                spec: &spec,
+                seed: args.seed,
+                phase,
+                values: match args.values {
+                    Values::Inline => ValueMode::Inline,
+                    Values::Seeded => ValueMode::Seeded,
+                },
+                arrival: arrival.filter(|_| phase == Phase::Run),
+                jobs: args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |cpus| cpus.get())),
+                shard,
+                load_hash: load_hash.clone(),
+            };
+            let Some(meta) = write(&plan, args, &stop)? else { return Ok(Verdict::Interrupted) };
+            hash = hash.wrapping_add(u128::from_str_radix(&meta.content_hash, 16).unwrap_or(0));
+        }
+        if phase == Phase::Load && args.shard.is_none() {
+            load_hash = Some(format!("{hash:032x}"));
+        }
+    }
+    Ok(Verdict::Done)
+}
+
+/// Writes one file, or finds that it is there already.
+fn write(plan: &GenPlan<'_>, args: &GenerateArgs, stop: &AtomicBool) -> Result<Option<TraceMeta>> {
+    let path = args.output.join(plan.file_name());
+    if !args.force
+        && let Some(meta) = generate::existing(plan, &path)?
+    {
+        println!("{} is there already, with the same content ({} operations)", path.display(), count_text(meta.rows));
+        return Ok(Some(meta));
+    }
+    let ops = plan.ops();
+    let mut progress = Progress::new(&format!("gen {}", plan.phase.name()), ops.end - ops.start);
+    let mut done = 0;
+    let made = generate::generate(plan, &path, stop, |rows| {
+        done += rows;
+        progress.set(done, "");
+    });
+    progress.finish();
+    let Some(meta) = made? else {
+        eprintln!("interrupted: {} was not finished and is removed", path.display());
+        return Ok(None);
+    };
+    let bytes = std::fs::metadata(&path).map_or(0, |file| file.len());
+    let mix: Vec<String> =
+        meta.op_counts.iter().map(|(op, &count)| format!("{op} {}", count_text(count))).collect();
+    println!(
+        "{}: {} operations ({}), {:.1} MB, seed {}, content {}",
+        path.display(),
+        count_text(meta.rows),
+        mix.join(", "),
+        bytes as f64 / 1e6,
+        meta.seed,
+        &meta.content_hash[..16]
+    );
+    Ok(Some(meta))
+}

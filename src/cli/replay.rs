@@ -1,0 +1,540 @@
+//! `replay`: from flags and properties to a plan, then what a person sees of the run.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use comfy_table::{CellAlignment, Table, presets};
+
+use super::Verdict;
+use super::generate::Phases;
+use super::parse_duration;
+use super::progress::{Progress, count_text, duration_text, rate_text};
+use super::settings::{PropertyArgs, redacted, redacted_url};
+use crate::driver::{self, Driver, Preparation, Target, Visitor};
+use crate::op::OpKind;
+use crate::replay::pace::{Pace, Rate, Speed};
+use crate::replay::stop::Stop;
+use crate::replay::{self, Event, Finished, Order, ReplayPlan};
+use crate::trace::meta::{Phase, RunMeta, TraceMeta};
+use crate::trace::ops::TraceReader;
+use crate::workload::Properties;
+
+/// Which operations wait for others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OrderArg {
+    /// A read waits for the insert of its row
+    Deps,
+    /// Nothing waits; what goes wrong because of that is labelled RACE
+    None,
+}
+
+/// Arguments of `replay`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ycsb-trace replay --db sqlite workloada --url /tmp/a.db --threads 8 --target 5000
+  ycsb-trace replay --db postgres --url postgres://me@localhost/test --threads 16
+  ycsb-trace replay --db cockroach -P workloads/workloadd --threads 96 -p pg.host=10.0.0.1 \\
+      -p pg.port=26257 -p pg.user=root -p pg.db=test -p pg.sslmode=disable -p dropdata=true
+
+`ycsb-trace databases` lists what --db can be.")]
+pub struct ReplayArgs {
+    /// Trace: a name (workloada), a path without the phase (traces/workloada), or a file; without
+    /// one, the newest in traces/
+    trace: Option<String>,
+    /// Database: see `ycsb-trace databases`
+    #[arg(long, value_name = "NAME")]
+    db: String,
+    /// Connection URL; a path for embedded databases
+    #[arg(long)]
+    url: Option<String>,
+    #[command(flatten)]
+    properties: PropertyArgs,
+    /// Which phases to replay: all = create the table, load it, run
+    #[arg(long, value_enum, default_value_t = Phases::All)]
+    phase: Phases,
+    /// Remove the table first, with all its rows (property dropdata)
+    #[arg(long)]
+    drop: bool,
+    /// Table name (property table), if not the trace's
+    #[arg(long, value_name = "NAME")]
+    table: Option<String>,
+    /// Connections (property threadcount) [default: 1]
+    #[arg(long, value_name = "N")]
+    threads: Option<u32>,
+    /// Operations per second (property target); in phase `all` it applies to the run, not the load
+    #[arg(long, value_name = "R")]
+    target: Option<f64>,
+    /// Factor on the arrival times of the trace
+    #[arg(long, value_name = "X")]
+    speed: Option<f64>,
+    /// Which operations wait for others
+    #[arg(long, value_enum, default_value_t = OrderArg::Deps)]
+    order: OrderArg,
+    /// Threads that execute operations [default: one per CPU, at most one per connection]
+    #[arg(long, value_name = "N")]
+    lanes: Option<u32>,
+    /// End the run after this time (property maxexecutiontime, in seconds)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<Duration>,
+    /// Exit with code 1 if more than this share of the operations failed, e.g. 0.01
+    #[arg(long, value_name = "SHARE")]
+    max_error_rate: Option<f64>,
+    /// Time between progress reports [default: 1s on a terminal, else 10s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    interval: Option<Duration>,
+    /// Folder for the result files
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    results: PathBuf,
+}
+
+/// The name of a trace and where its phases are.
+#[derive(Debug, PartialEq, Eq)]
+struct TraceFiles {
+    load: Option<PathBuf>,
+    run: Option<PathBuf>,
+}
+
+/// Finds the files that a name, a path without phase, or a file stands for.
+fn find_trace(name: &str) -> Result<TraceFiles> {
+    if name.ends_with(".parquet") {
+        let path = PathBuf::from(name);
+        if !path.is_file() {
+            bail!("there is no trace file {name}");
+        }
+        let phase = TraceReader::open(&path)?.meta().phase;
+        return Ok(match phase {
+            Phase::Load => TraceFiles { load: Some(path), run: None },
+            Phase::Run => TraceFiles { load: None, run: Some(path) },
+        });
+    }
+    let bases = [PathBuf::from(name), Path::new("traces").join(name), Path::new("traces").join(format!("workload{name}"))];
+    for base in &bases {
+        let file = |phase: Phase| {
+            let mut path = base.as_os_str().to_owned();
+            path.push(format!(".{}.parquet", phase.name()));
+            Some(PathBuf::from(path)).filter(|path| path.is_file())
+        };
+        let found = TraceFiles { load: file(Phase::Load), run: file(Phase::Run) };
+        if found.load.is_some() || found.run.is_some() {
+            return Ok(found);
+        }
+    }
+    bail!("there is no trace {name}, here or in traces/; generate it with `ycsb-trace gen {name}`")
+}
+
+/// The newest trace in `traces/`.
+fn newest_trace() -> Result<String> {
+    let mut newest: Option<(std::time::SystemTime, String)> = None;
+    if let Ok(entries) = std::fs::read_dir("traces") {
+        for entry in entries.flatten() {
+            let path = entry.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let stem = [".load.parquet", ".run.parquet"].iter().find_map(|suffix| name.strip_suffix(suffix));
+            let Some(stem) = stem else { continue };
+            let modified = entry.metadata().and_then(|meta| meta.modified()).unwrap_or(std::time::UNIX_EPOCH);
+            if newest.as_ref().is_none_or(|(time, _)| modified >= *time) {
+                newest = Some((modified, format!("traces/{stem}")));
+            }
+        }
+    }
+    newest
+        .map(|(_, name)| name)
+        .context("there is no trace in traces/; generate one first, for instance `ycsb-trace gen workloada`")
+}
+
+/// Numbers that may come from a flag or a property; blanks around them are ignored.
+fn number<T: std::str::FromStr>(properties: &Properties, name: &str) -> Result<Option<T>> {
+    let Some(setting) = properties.get(name) else { return Ok(None) };
+    let text = setting.value.trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    match text.parse() {
+        Ok(value) => Ok(Some(value)),
+        Err(_) => bail!("{name}={:?} ({}) is not a number", setting.value, setting.source),
+    }
+}
+
+fn is_true(properties: &Properties, name: &str) -> bool {
+    properties.get(name).is_some_and(|setting| {
+        ["true", "1", "yes", "on"].contains(&setting.value.trim().to_ascii_lowercase().as_str())
+    })
+}
+
+/// Workload properties were decided when the trace was generated: say so if somebody sets others.
+fn warn_of_other_workload(properties: &Properties, trace: &TraceMeta) -> Vec<String> {
+    let same = |one: &str, other: &str| {
+        let (one, other) = (one.trim(), other.trim());
+        one == other || matches!((one.parse::<f64>(), other.parse::<f64>()), (Ok(a), Ok(b)) if a == b)
+    };
+    properties
+        .iter()
+        .filter(|(name, _)| !["table", "workload"].contains(name))
+        .filter_map(|(name, setting)| {
+            let inside = trace.properties.get(name)?;
+            (!same(&inside.value, &setting.value)).then(|| {
+                format!(
+                    "{name}={} ({}) has no effect: the trace was generated with {name}={}",
+                    setting.value, setting.source, inside.value
+                )
+            })
+        })
+        .collect()
+}
+
+/// Everything that the flags and properties say, before a trace is opened.
+struct Request {
+    files: TraceFiles,
+    target: Target,
+    properties: Properties,
+    drop: bool,
+    sessions: u32,
+    rate: Option<f64>,
+    speed: Option<f64>,
+    time_limit: Option<Duration>,
+}
+
+fn interpret(args: &ReplayArgs) -> Result<Request> {
+    let mut properties = Properties::new();
+    args.properties.read_into(&mut properties)?;
+    super::settings::report_warnings(properties.warnings(), args.properties.strict)?;
+    let from_workload_file = || {
+        let stem = Path::new(args.properties.files.last()?).file_stem()?.to_string_lossy().into_owned();
+        let files = find_trace(&stem).ok()?;
+        eprintln!("trace: {stem} (named like the property file)");
+        Some(files)
+    };
+    let files = match &args.trace {
+        Some(name) => find_trace(name)?,
+        None => match from_workload_file() {
+            Some(files) => files,
+            None => {
+                let name = newest_trace()?;
+                eprintln!("trace: {name} (the newest in traces/)");
+                find_trace(&name)?
+            }
+        },
+    };
+    let sessions = args.threads.or(number(&properties, "threadcount")?).unwrap_or(1);
+    if sessions == 0 || sessions > 10_000 {
+        bail!("{sessions} connections: --threads (or threadcount) must be from 1 to 10,000");
+    }
+    if args.lanes == Some(0) {
+        bail!("--lanes 0: at least one thread must execute operations");
+    }
+    let rate = args.target.or(number(&properties, "target")?).filter(|&rate| rate != 0.0);
+    if let Some(rate) = rate
+        && Rate::per_second(rate).is_none()
+    {
+        bail!("--target {rate}: the rate must be above 0 and at most 10^12 operations per second");
+    }
+    if let Some(speed) = args.speed {
+        if Speed::factor(speed).is_none() {
+            bail!("--speed {speed}: the factor must be above 0 and at most 1,000,000");
+        }
+        if rate.is_some() {
+            bail!("--speed changes the times of the trace and --target replaces them: give one of the two");
+        }
+    }
+    if let Some(share) = args.max_error_rate
+        && !(0.0..=1.0).contains(&share)
+    {
+        bail!("--max-error-rate {share}: write a share from 0 to 1, for instance 0.01");
+    }
+    let limit: Option<f64> = number(&properties, "maxexecutiontime")?.filter(|&seconds: &f64| seconds > 0.0);
+    let text = |(name, setting): (&str, &crate::workload::Setting)| (name.to_owned(), setting.value.trim().to_owned());
+    Ok(Request {
+        files,
+        target: Target {
+            db: args.db.clone(),
+            url: args.url.clone(),
+            properties: properties.iter().map(text).collect(),
+            sessions,
+            seed: 1,
+        },
+        drop: args.drop || is_true(&properties, "dropdata"),
+        sessions,
+        rate,
+        speed: args.speed,
+        time_limit: args.duration.or(limit.map(Duration::from_secs_f64)),
+        properties,
+    })
+}
+
+/// The plan of one phase.
+fn plan(args: &ReplayArgs, request: &Request, phase: Phase, path: PathBuf) -> Result<ReplayPlan> {
+    let reader = TraceReader::open(&path)?;
+    let trace = reader.meta();
+    if trace.phase != phase {
+        bail!("{} is a {} trace, not a {} trace", path.display(), trace.phase.name(), phase.name());
+    }
+    for warning in warn_of_other_workload(&request.properties, trace) {
+        eprintln!("warning: {warning}");
+    }
+    let paced_phase = phase == Phase::Run || args.phase == Phases::Load;
+    let pace = match request.rate.filter(|_| paced_phase) {
+        Some(rate) => Pace::Rate(Rate::per_second(rate).context("the rate was checked")?),
+        None if trace.arrival.is_some() => {
+            Pace::Arrivals(request.speed.and_then(Speed::factor).unwrap_or(Speed::ORIGINAL))
+        }
+        None if request.speed.is_some() && phase == Phase::Run => bail!(
+            "--speed needs a trace with arrival times, and {} has none; generate it with --arrival, or use --target",
+            path.display()
+        ),
+        None => Pace::Unpaced,
+    };
+    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
+    let mut target = request.target.clone();
+    target.seed = trace.seed;
+    let table = args.table.clone().or_else(|| target.property("table").map(str::to_owned));
+    let mut config: BTreeMap<String, String> =
+        target.properties.iter().map(|(name, value)| (name.clone(), redacted(name, value))).collect();
+    if let Some(url) = &target.url {
+        config.insert("url".to_owned(), redacted_url(url));
+    }
+    Ok(ReplayPlan {
+        trace: path,
+        target,
+        table,
+        preparation: match (phase, request.drop) {
+            (Phase::Run, _) => Preparation::UseExisting,
+            (Phase::Load, true) => Preparation::DropAndCreate,
+            (Phase::Load, false) => Preparation::CreateIfEmpty,
+        },
+        sessions: request.sessions,
+        lanes: args.lanes.unwrap_or(cpus),
+        target_per_second: request.rate.filter(|_| matches!(pace, Pace::Rate(_))),
+        speed: request.speed.unwrap_or(1.0),
+        pace,
+        order: match args.order {
+            OrderArg::Deps => Order::Deps,
+            OrderArg::None => Order::None,
+        },
+        results: args.results.clone(),
+        time_limit: request.time_limit,
+        interval: args.interval.unwrap_or(Duration::from_secs(1)).max(Duration::from_millis(50)),
+        config,
+    })
+}
+
+/// `replay`.
+pub fn run(args: &ReplayArgs) -> Result<Verdict> {
+    let request = interpret(args)?;
+    let mut phases = Vec::new();
+    for &phase in args.phase.list() {
+        let (file, other) = match phase {
+            Phase::Load => (&request.files.load, &request.files.run),
+            Phase::Run => (&request.files.run, &request.files.load),
+        };
+        match file {
+            Some(path) => phases.push((phase, path.clone())),
+            // A single file was named, and both phases are the default: replay what is there.
+            None if args.phase == Phases::All && other.is_some() => {}
+            None => bail!("this trace has no {} phase", phase.name()),
+        }
+    }
+    let plans: Vec<ReplayPlan> =
+        phases.into_iter().map(|(phase, path)| plan(args, &request, phase, path)).collect::<Result<_>>()?;
+    if plans.len() == 1 && plans[0].preparation == Preparation::UseExisting && args.phase == Phases::All {
+        eprintln!("only the run phase is there: it works on the table as it is");
+    }
+    let stop = Arc::new(Stop::default());
+    listen_for_signals(&stop)?;
+    let mut verdict = Verdict::Done;
+    for plan in &plans {
+        let finished = driver::dispatch(&args.db, Execute { plan, stop: &stop })??;
+        print_summary(&finished);
+        if finished.meta.interrupted {
+            return Ok(Verdict::Interrupted);
+        }
+        if !passes(args.max_error_rate, &finished.meta) {
+            verdict = Verdict::Refused;
+        }
+    }
+    Ok(verdict)
+}
+
+/// First signal: let operations in flight finish and keep everything. Second: keep what is there,
+/// now. Third: leave at once; `repair` can still make the result.
+fn listen_for_signals(stop: &Arc<Stop>) -> Result<()> {
+    let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])
+        .context("cannot listen for Ctrl-C")?;
+    let stop = stop.clone();
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for _ in signals.forever() {
+            match stop.request() {
+                1 => eprintln!("stopping: operations in flight may finish (press Ctrl-C again not to wait for them)"),
+                2 => eprintln!("ending now: keeping what is there"),
+                _ => std::process::exit(130),
+            }
+        }
+    })?;
+    Ok(())
+}
+
+struct Execute<'a> {
+    plan: &'a ReplayPlan,
+    stop: &'a Arc<Stop>,
+}
+
+impl Visitor for Execute<'_> {
+    type Output = Result<Finished>;
+
+    fn visit<D: Driver>(self) -> Result<Finished> {
+        let mut progress = None;
+        let finished = replay::replay::<D>(self.plan, self.stop, |event| match event {
+            Event::Started { server, trace, result } => {
+                eprintln!(
+                    "{} {} ({}) on {} · {} operations · {} connection(s) · {} → {}",
+                    trace.phase.name(),
+                    trace.workload,
+                    &trace.content_hash[..trace.content_hash.len().min(8)],
+                    server.address,
+                    count_text(trace.rows),
+                    self.plan.sessions,
+                    pace_text(self.plan),
+                    result.display()
+                );
+                progress = Some(Progress::new(trace.phase.name(), trace.rows));
+            }
+            Event::Progress { snapshot, backlog } => {
+                let rate = snapshot.interval_rows as f64 * 1e9 / snapshot.interval_ns.max(1) as f64;
+                let mut note = format!(" · {} now", rate_text(rate));
+                if let (Some(p50), Some(p99)) = (snapshot.p50_ns, snapshot.p99_ns) {
+                    note += &format!(" · p50 {} p99 {}", duration_text(p50), duration_text(p99));
+                }
+                if let Some(backlog) = backlog {
+                    note += &format!(" · backlog {}", count_text(backlog));
+                }
+                if snapshot.failures > 0 {
+                    note += &format!(" · failed {}", count_text(snapshot.failures));
+                }
+                if let Some(progress) = &mut progress {
+                    progress.set(snapshot.rows, &note);
+                }
+            }
+        });
+        if let Some(progress) = progress {
+            progress.finish();
+        }
+        finished
+    }
+}
+
+fn pace_text(plan: &ReplayPlan) -> String {
+    match plan.pace {
+        Pace::Unpaced => "unpaced".to_owned(),
+        Pace::Rate(_) => rate_text(plan.target_per_second.unwrap_or(0.0)),
+        Pace::Arrivals(_) if plan.speed == 1.0 => "arrivals of the trace".to_owned(),
+        Pace::Arrivals(_) => format!("arrivals of the trace × {}", plan.speed),
+    }
+}
+
+fn failures(meta: &RunMeta) -> u64 {
+    let ok = |statuses: &BTreeMap<String, u64>| statuses.get("OK").copied().unwrap_or(0);
+    meta.rows - meta.counts.values().map(ok).sum::<u64>()
+}
+
+/// Is the share of failures acceptable? Without a limit, a run in which nothing succeeded is not.
+fn passes(max_error_rate: Option<f64>, meta: &RunMeta) -> bool {
+    let failed = failures(meta);
+    if meta.rows == 0 {
+        return true;
+    }
+    let share = failed as f64 / meta.rows as f64;
+    match max_error_rate {
+        Some(limit) if share > limit => {
+            eprintln!(
+                "gate: {} of {} operations failed ({:.2} %), more than --max-error-rate {limit}",
+                count_text(failed),
+                count_text(meta.rows),
+                share * 100.0
+            );
+            false
+        }
+        None if failed == meta.rows => {
+            eprintln!("gate: every operation failed");
+            false
+        }
+        _ => true,
+    }
+}
+
+/// The summary on standard output.
+fn print_summary(finished: &Finished) {
+    println!("{}", summary(&finished.meta));
+    println!("result: {}", finished.path.display());
+}
+
+/// Counts, rates and main percentiles of a run, from its footer.
+pub fn summary(meta: &RunMeta) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    let paced = meta.pace != "unpaced";
+    let mut header = vec!["", "ops", "failed", "rate", "p50", "p95", "p99", "max"];
+    if paced {
+        header.push("service p99");
+    }
+    table.set_header(header.clone());
+    let seconds = meta.elapsed_ns as f64 / 1e9;
+    for kind in OpKind::ALL {
+        let Some(statuses) = meta.counts.get(kind.name()) else { continue };
+        let ops: u64 = statuses.values().sum();
+        let failed = ops - statuses.get("OK").copied().unwrap_or(0);
+        let rate = if seconds > 0.0 { rate_text(ops as f64 / seconds) } else { "-".to_owned() };
+        let mut row = vec![kind.name().to_owned(), count_text(ops), count_text(failed), rate];
+        match histogram(meta, kind, "response") {
+            Some(response) => {
+                row.extend([0.5, 0.95, 0.99].map(|q| duration_text(response.value_at_quantile(q))));
+                row.push(duration_text(response.max()));
+            }
+            None => row.extend(["-", "-", "-", "-"].map(str::to_owned)),
+        }
+        if paced {
+            let service = histogram(meta, kind, "service");
+            row.push(service.map_or("-".to_owned(), |service| duration_text(service.value_at_quantile(0.99))));
+        }
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let mut text = format!(
+        "{} {} on {} {}: {} of {} operations in {:.2} s ({})\n",
+        meta.phase.name(),
+        meta.trace,
+        meta.db,
+        meta.server.version,
+        count_text(meta.rows),
+        count_text(meta.trace_rows),
+        seconds,
+        meta.ended_because
+    );
+    text += &table.to_string();
+    text += if paced { "\nresponse = end − intended start" } else { "\nunpaced: response = end − start" };
+    for (kind, statuses) in &meta.counts {
+        for (status, count) in statuses.iter().filter(|(status, _)| *status != "OK") {
+            text += &format!("\n{kind} {status}: {}", count_text(*count));
+        }
+    }
+    for error in meta.errors.iter().take(5) {
+        text += &format!("\n{} × {}: {}", count_text(error.count), error.code, error.message);
+    }
+    if meta.recorder_stalls > 0 {
+        text += "\ncaution: the recorder could not keep up, so this program was the limit, not the database";
+    }
+    text
+}
+
+/// A histogram of the footer.
+fn histogram(meta: &RunMeta, kind: OpKind, series: &str) -> Option<hdrhistogram::Histogram<u64>> {
+    use base64::Engine;
+    let found = meta.histograms.iter().find(|found| found.op == kind.name() && found.series == series)?;
+    let bytes = base64::engine::general_purpose::STANDARD.decode(&found.hdr).ok()?;
+    hdrhistogram::serialization::Deserializer::new().deserialize(&mut bytes.as_slice()).ok()
+}

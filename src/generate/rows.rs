@@ -1,0 +1,193 @@
+//! The operations of a workload, one by one: a pure function of (seed, index) and of the number of
+//! inserts before it. This file is the definition of what our traces contain; the order in which
+//! YCSB draws is kept where it matters (kind, key, lengths), and every purpose has its own stream.
+
+use super::inserts::{InsertCounts, InsertFinder, kind_of};
+use super::{Arrival, Phase, ValueMode};
+use crate::op::OpKind;
+use crate::record::{self, KeyFormat};
+use crate::rng::{Purpose, Stream, mix};
+use crate::trace::ops::{ChunkBuilder, Row, RowValues};
+use crate::workload::{Distribution, Horizon, LengthDraw, OpChooser, WorkloadSpec};
+
+/// State that grows with the trace is set afresh before every operation whose index is a multiple
+/// of this, so that it does not depend on where a chunk or a shard begins.
+pub const SEEK_OPS: u64 = 64;
+
+/// What is known before a chunk: all that is carried from one chunk to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Carry {
+    /// Inserts of the run before this operation.
+    pub inserts: u64,
+    /// Sum of the arrival gaps before this operation, ns.
+    pub arrival_ns: u64,
+}
+
+/// Counts of what was generated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Operations per kind.
+    pub kinds: [u64; OpKind::ALL.len()],
+    /// Operations with an `after`.
+    pub dependent: u64,
+}
+
+impl Counts {
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Counts) {
+        for (mine, theirs) in self.kinds.iter_mut().zip(other.kinds) {
+            *mine += theirs;
+        }
+        self.dependent += other.dependent;
+    }
+}
+
+/// Makes operations. One per thread.
+pub struct RowMaker<'a> {
+    spec: &'a WorkloadSpec,
+    phase: Phase,
+    seed: u64,
+    draws: u64,
+    values: ValueMode,
+    arrival: Option<Arrival>,
+    kinds: &'a Option<OpChooser>,
+    keys: Box<dyn Distribution>,
+    finder: Option<InsertFinder<'a>>,
+    lengths: LengthDraw,
+    scan_lengths: LengthDraw,
+    key_format: KeyFormat,
+    all_fields: Vec<u32>,
+    // Reused from row to row.
+    key: Vec<u8>,
+    lens: Vec<u32>,
+    bytes: Vec<u8>,
+}
+
+/// The seed of a phase's own streams: a load row's lengths have nothing to do with those of the
+/// operation with the same number in the run.
+fn phase_seed(seed: u64, phase: Phase) -> u64 {
+    match phase {
+        Phase::Load => mix(seed ^ 0x4c4f_4144),
+        Phase::Run => seed,
+    }
+}
+
+impl<'a> RowMaker<'a> {
+    /// For one phase of a workload; `kinds` is `None` in the load phase.
+    pub fn new(
+        spec: &'a WorkloadSpec,
+        phase: Phase,
+        seed: u64,
+        values: ValueMode,
+        arrival: Option<Arrival>,
+        kinds: &'a Option<OpChooser>,
+        counts: &'a InsertCounts,
+    ) -> RowMaker<'a> {
+        let draws = phase_seed(seed, phase);
+        RowMaker {
+            spec,
+            phase,
+            seed,
+            draws,
+            values,
+            arrival,
+            kinds,
+            keys: spec.key_chooser(),
+            finder: kinds.as_ref().map(|kinds| InsertFinder::new(counts, kinds, draws)),
+            lengths: spec.field_lengths(),
+            scan_lengths: spec.scan_lengths(),
+            key_format: spec.key_format(),
+            all_fields: (0..spec.field_count).collect(),
+            key: Vec::new(),
+            lens: Vec::new(),
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Appends the operations `keep` to the chunk. `from` ≤ `keep.start` is a multiple of
+    /// [`SEEK_OPS`], and `carry` is what is known before `from`.
+    pub fn fill(&mut self, from: u64, keep: std::ops::Range<u64>, mut carry: Carry, chunk: &mut ChunkBuilder) -> Counts {
+        let mut counts = Counts::default();
+        for index in from..keep.end {
+            let kept = keep.contains(&index).then_some(&mut *chunk);
+            self.push(index, &mut carry, kept, &mut counts);
+        }
+        counts
+    }
+
+    fn push(&mut self, index: u64, carry: &mut Carry, chunk: Option<&mut ChunkBuilder>, counts: &mut Counts) {
+        let last = self.spec.first_insert.wrapping_sub(1).wrapping_add(carry.inserts);
+        let kind = match self.kinds {
+            None => OpKind::Insert,
+            Some(kinds) => kind_of(kinds, self.draws, index),
+        };
+        if self.kinds.is_some() && index % SEEK_OPS == 0 {
+            self.keys.seek(last);
+        }
+        let keynum = match (self.phase, kind) {
+            (Phase::Load, _) => self.spec.insert_start + index,
+            (Phase::Run, OpKind::Insert) => self.spec.first_insert + carry.inserts,
+            (Phase::Run, _) => {
+                let horizon = Horizon { choices: index - carry.inserts, last };
+                self.keys.next(&mut Stream::at(self.draws, Purpose::Key, index), horizon)
+            }
+        };
+        let inserts_before = carry.inserts;
+        carry.inserts += u64::from(self.phase == Phase::Run && kind == OpKind::Insert);
+        let at_ns = self.arrival.map(|arrival| {
+            carry.arrival_ns += arrival.gap_ns(self.draws, index);
+            arrival.at_ns(index, carry.arrival_ns)
+        });
+        let Some(chunk) = chunk else { return };
+
+        let after = match keynum.checked_sub(self.spec.first_insert) {
+            Some(ordinal) if kind != OpKind::Insert && ordinal < inserts_before => {
+                self.finder.as_mut().map(|finder| finder.op_of(ordinal))
+            }
+            _ => None,
+        };
+        counts.kinds[kind as usize] += 1;
+        counts.dependent += u64::from(after.is_some());
+
+        self.key.clear();
+        self.key_format.write(keynum, &mut self.key);
+        let one_field;
+        let fields: Option<&[u32]> = match kind {
+            OpKind::Insert => Some(&self.all_fields),
+            OpKind::Update | OpKind::ReadModifyWrite if self.spec.write_all_fields => Some(&self.all_fields),
+            OpKind::Read if self.spec.read_all_fields && self.spec.read_all_fields_by_name => Some(&self.all_fields),
+            OpKind::Read | OpKind::Scan if self.spec.read_all_fields => None,
+            OpKind::Delete => None,
+            OpKind::Read | OpKind::Scan | OpKind::Update | OpKind::ReadModifyWrite => {
+                let mut stream = Stream::at(self.draws, Purpose::Field, index);
+                one_field = [stream.below(u64::from(self.spec.field_count)) as u32];
+                Some(&one_field)
+            }
+        };
+        let values = if kind.writes() {
+            let stream_index = if self.phase == Phase::Load { keynum } else { index };
+            let mut stream = Stream::at(self.draws, Purpose::Length, stream_index);
+            let fields = fields.expect("a write names its fields");
+            self.lens.clear();
+            self.lens.extend(fields.iter().map(|_| self.lengths.next(&mut stream)));
+            // Version 0 is the load's; an operation of the run writes version index + 1.
+            let version = if self.phase == Phase::Load { 0 } else { index + 1 };
+            let seed = record::value_seed(self.seed, keynum, version);
+            match self.values {
+                ValueMode::Seeded => RowValues::Seeded { seed, lens: &self.lens },
+                ValueMode::Inline => {
+                    self.bytes.clear();
+                    for (&field, &len) in fields.iter().zip(&self.lens) {
+                        record::append_value(seed, field, len as usize, &mut self.bytes);
+                    }
+                    RowValues::Inline { lens: &self.lens, bytes: &self.bytes }
+                }
+            }
+        } else {
+            RowValues::None
+        };
+        let scan_len = (kind == OpKind::Scan)
+            .then(|| self.scan_lengths.next(&mut Stream::at(self.draws, Purpose::ScanLength, index)));
+        chunk.push(index, &Row { kind, key: &self.key, fields, values, scan_len, at_ns, after });
+    }
+}
