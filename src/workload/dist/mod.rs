@@ -177,3 +177,6 @@ fn redraw_until_existing(existing: u64, mut draw: impl FnMut() -> u64) -> u64 {
     }
     position
 }
+
+#[cfg(test)]
+mod tests;
