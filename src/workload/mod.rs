@@ -571,3 +571,6 @@ fn effective(settings: &Settings<'_>, rows: &RowCounts) -> Vec<(&'static str, Se
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;
