@@ -66,8 +66,9 @@ fn a_misspelled_name_is_answered_with_the_right_one() {
 fn proportions_left_at_their_defaults_are_pointed_out() {
     let (spec, warnings) = run("insertproportion=1").unwrap();
     assert_eq!(spec.insert_fraction(), 0.5);
-    let expected = "the mix is READ 47.5000 %, UPDATE 2.5000 %, INSERT 50.0000 %, because readproportion (default \
-                    0.95) and updateproportion (default 0.05) was not mentioned; set it to 0 if that is not meant";
+    let expected = "the mix is READ 47.5000 %, UPDATE 2.5000 %, INSERT 50.0000 %; left at their defaults: \
+                    readproportion = 0.95 and updateproportion = 0.05; set them to 0 if that is not \
+                    meant";
     assert_eq!(warnings.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
     assert_eq!(run("readproportion=0.95\ninsertproportion=0").unwrap().1, []);
 }
@@ -180,7 +181,17 @@ fn what_a_phase_does_not_need_may_be_missing() {
     assert_eq!((part.insert_start, part.insert_count), (5, 3));
     // A run that only inserts needs no row to begin with, and a trace may have no operation.
     let only = "readproportion=0\nupdateproportion=0\ninsertproportion=1\noperationcount=7";
-    assert_eq!(interpret(only, false, true).unwrap().0.first_insert, 0);
+    for row in dist::DISTRIBUTIONS {
+        for zipf in ["ycsb", "exact"] {
+            let name = row.name;
+            let text = format!("{only}\nrequestdistribution={name}\nzipf={zipf}");
+            let spec = interpret(&text, false, true).unwrap().0;
+            assert_eq!(spec.first_insert, 0);
+            // Never drawn from, but whoever makes the trace may make one for every chunk.
+            spec.key_chooser().seek(spec.first_insert.wrapping_sub(1));
+            spec.key_chooser().seek(5);
+        }
+    }
     assert_eq!(interpret("recordcount=1\noperationcount=0", true, true).unwrap().0.operation_count, 0);
     // Proportions of a run are of no interest to a load.
     assert!(interpret("recordcount=1\nreadproportion=0\nupdateproportion=0", true, false).is_ok());
