@@ -291,7 +291,7 @@ impl WorkloadSpec {
 
     /// YCSB's generator under `latest`: over the loaded records minus one.
     pub(in crate::workload) fn latest_zipfian(&self) -> Zipfian {
-        self.latest.get_or_init(|| Zipfian::new(self.insert_count - 1, YCSB_THETA)).clone()
+        self.latest.get_or_init(|| Zipfian::new(dist::Positions::of(self).loaded - 1, YCSB_THETA)).clone()
     }
 
     fn check_distribution(&self, settings: &Settings<'_>) -> Result<(), SpecError> {
@@ -400,7 +400,7 @@ fn check_mix(
         .iter()
         .zip(weights)
         .filter(|((_, property), (_, weight))| *weight > 0.0 && settings.given(property).is_none())
-        .map(|((_, property), (_, weight))| format!("{property} (default {weight})"))
+        .map(|((_, property), (_, weight))| format!("{property} = {weight}"))
         .collect();
     if mentioned && !unmentioned.is_empty() && (sum - 1.0).abs() > 1e-9 {
         let mix: Vec<String> = weights
@@ -571,3 +571,6 @@ fn effective(settings: &Settings<'_>, rows: &RowCounts) -> Vec<(&'static str, Se
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,7 +15,7 @@ impl<'a> Settings<'a> {
         Settings { properties }
     }
 
-    /// Did anybody set it? An empty value of a number counts as not set.
+    /// What somebody set, if anybody did.
     pub(super) fn given(&self, name: &str) -> Option<&'a Setting> {
         self.properties.get(name)
     }

@@ -300,7 +300,6 @@ mod tests {
             ("recordCount", "recordcount"),
             ("requestdistributoin", "requestdistribution"),
             ("threads", "threadcount"),
-            ("fieldsize", "fieldlength"),
         ] {
             assert_eq!(suggestion(wrong), Some(right), "{wrong}");
         }

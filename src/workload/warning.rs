@@ -82,7 +82,7 @@ impl fmt::Display for Warning {
             ),
             Warning::DefaultMix { mix, unmentioned } => write!(
                 out,
-                "the mix is {mix}, because {unmentioned} was not mentioned; set it to 0 if that is not meant"
+                "the mix is {mix}; left at their defaults: {unmentioned}; set them to 0 if that is not meant"
             ),
             Warning::NoEffect { key, value, origin, because } => {
                 write!(out, "{key}={value} ({origin}) has no effect: {because}")

@@ -54,7 +54,9 @@ mod tests {
                 text => text.parse().unwrap(),
             };
             let value = age(number(0), gamma(number(1), number(2)));
-            assert_eq!(value, number(3), "{line}");
+            // `libm::log` and Java's differ in the last bits now and then, the offset in no row.
+            let wanted = number(3);
+            assert!(value == wanted || (value - wanted).abs() <= 1e-15 * wanted, "{line}: {value}");
             // Java cuts to 32 bits, we to 64; only infinity shows the difference.
             assert_eq!((value as i32).to_string(), row[4], "{line}");
         }

@@ -46,7 +46,7 @@ pub struct Horizon {
     /// Keys chosen in this phase before this one.
     pub choices: u64,
     /// Highest record number that exists at this point of the trace; before the first insert of
-    /// the run it is `first_insert - 1`.
+    /// the run it is `first_insert - 1` (wrapped, if that is 0).
     pub last: u64,
 }
 
@@ -139,15 +139,21 @@ pub struct Positions {
 }
 
 impl Positions {
-    /// Those of a workload's trace.
+    /// Those of a workload's trace. A run that only inserts may begin without a row; nothing is
+    /// drawn for it, and one position keeps the arithmetic whole.
     pub fn of(spec: &WorkloadSpec) -> Positions {
-        Positions { start: spec.insert_start, loaded: spec.insert_count, first_insert: spec.first_insert }
+        Positions {
+            start: spec.insert_start,
+            loaded: spec.insert_count.max(1),
+            first_insert: spec.first_insert,
+        }
     }
 
     /// How many records exist when `last` is the highest.
     #[inline]
     pub fn existing(self, last: u64) -> u64 {
-        self.loaded + (last + 1).saturating_sub(self.first_insert)
+        // Before the first insert into an empty table `last` is −1, wrapped.
+        self.loaded + last.wrapping_add(1).saturating_sub(self.first_insert)
     }
 
     /// The record at a position.
@@ -177,3 +183,6 @@ fn redraw_until_existing(existing: u64, mut draw: impl FnMut() -> u64) -> u64 {
     }
     position
 }
+
+#[cfg(test)]
+mod tests;

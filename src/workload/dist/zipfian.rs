@@ -16,6 +16,9 @@ pub const SCRAMBLED_ITEMS: u64 = 10_000_000_001;
 /// zeta([`SCRAMBLED_ITEMS`], 0.99): a constant in YCSB, not computed, and so in every trace.
 const SCRAMBLED_ZETA: f64 = 26.46902820178302;
 
+/// What YCSB computes from it, to the last bit: a rank among 10¹⁰ shows every bit of it.
+const SCRAMBLED_ETA: f64 = 0.21220003380967406;
+
 /// Terms that are added one by one; beyond, the sum is continued by an integral.
 const EXACT_TERMS: u64 = 10_000_000;
 
@@ -81,7 +84,9 @@ impl Zipfian {
 
     /// The generator under the scrambled zipfian.
     pub fn scrambled_ranks() -> Zipfian {
-        Zipfian::with_zeta(SCRAMBLED_ITEMS, YCSB_THETA, SCRAMBLED_ZETA)
+        let mut ranks = Zipfian::with_zeta(SCRAMBLED_ITEMS, YCSB_THETA, SCRAMBLED_ZETA);
+        ranks.eta = SCRAMBLED_ETA;
+        ranks
     }
 
     /// YCSB leaves the items of construction in eta when the range grows. We do too, except below
@@ -167,34 +172,32 @@ mod tests {
         csv.lines().skip(2).map(|line| line.split(',').collect())
     }
 
-    fn ulps(a: f64, b: f64) -> u64 {
-        if a == b { 0 } else { a.to_bits().abs_diff(b.to_bits()) }
+    /// `libm::pow` and Java's differ in the last bit now and then. Items agree in every row of every
+    /// vector; of the numbers under them zeta is one bit off in 2 rows of 60, eta (a quotient of
+    /// small differences) up to 22, and the power of 100 makes 115 of that in `raw`.
+    fn close(got: f64, wanted: f64, relative: f64) -> bool {
+        got.is_nan() && wanted.is_nan() || (got - wanted).abs() <= relative * wanted.abs()
     }
 
     #[test]
     fn zeta_is_ycsbs() {
+        let mut equal = 0;
         for row in rows(include_str!("../../../tests/golden/vectors/zeta.csv")) {
             let items: u64 = row[0].parse().unwrap();
             let theta: f64 = row[1].parse().unwrap();
-            let expected: Vec<f64> = row[2..5].iter().map(|cell| cell.parse().unwrap()).collect();
-            let zipfian = if items == SCRAMBLED_ITEMS {
-                Zipfian::scrambled_ranks()
-            } else {
-                Zipfian::new(items, theta)
-            };
-            for (name, got, want) in [
-                ("zeta", zipfian.zeta, expected[0]),
-                ("eta", zipfian.eta, expected[1]),
-                ("alpha", zipfian.alpha, expected[2]),
-            ] {
-                if want.is_nan() && got.is_nan() {
-                    continue;
-                }
-                if got != want {
-                    println!("{items} {theta} {name}: {got} {want} {}", ulps(got, want));
-                }
+            let wanted: Vec<f64> = row[2..5].iter().map(|cell| cell.parse().unwrap()).collect();
+            if items == SCRAMBLED_ITEMS {
+                let zipfian = Zipfian::scrambled_ranks();
+                assert_eq!([zipfian.zeta, zipfian.eta, zipfian.alpha], wanted[..]);
+                continue;
             }
+            let zipfian = Zipfian::new(items, theta);
+            equal += usize::from(zipfian.zeta == wanted[0]);
+            assert!(close(zipfian.zeta, wanted[0], f64::EPSILON), "{row:?}: {}", zipfian.zeta);
+            assert!(close(zipfian.eta, wanted[1], 5e-15), "{row:?}: {}", zipfian.eta);
+            assert_eq!(zipfian.alpha, wanted[2], "{row:?}");
         }
+        assert_eq!(equal, 58);
     }
 
     #[test]
@@ -208,17 +211,38 @@ mod tests {
                 items = n;
             }
             let u: f64 = row[0].parse().unwrap();
+            assert_eq!(zipfian.draw(u, n).to_string(), row[2], "{row:?}");
             if !row[3].is_empty() {
-                let raw = items as f64 * libm::pow(zipfian.eta * u - zipfian.eta + 1.0, zipfian.alpha);
-                let want: f64 = row[3].parse().unwrap();
-                if raw != want {
-                    println!("{row:?}: {raw} {}", ulps(raw, want));
-                }
-            }
-            if zipfian.draw(u, n).to_string() != row[2] {
-                println!("{row:?}");
+                let raw = n as f64 * libm::pow(zipfian.eta * u - zipfian.eta + 1.0, zipfian.alpha);
+                assert!(close(raw, row[3].parse().unwrap(), 3e-14), "{row:?}: {raw}");
             }
         }
+    }
+
+    #[test]
+    fn the_integral_continues_the_sum() {
+        for theta in [0.2, 0.99, 1.0, 1.2] {
+            for (after, to) in [(1_000, 1_001), (1_000, 12_000), (20_000, 300_000)] {
+                // Added from the smallest term, with the rounding errors carried along.
+                let (mut sum, mut carried) = (0.0, 0.0);
+                for item in (after + 1..=to).rev() {
+                    let term = 1.0 / libm::pow(item as f64, theta) - carried;
+                    let next = sum + term;
+                    carried = (next - sum) - term;
+                    sum = next;
+                }
+                let integral = zeta_between(after, to, theta);
+                // The short one cancels against its own ends; it is one term of a sum of thousands.
+                let room = if to - after == 1 { 1e-12 } else { 1e-14 };
+                assert!(close(integral, sum, room), "{theta} {after} {to}: {integral} {sum}");
+            }
+        }
+    }
+
+    #[test]
+    fn ten_billion_items_start_quickly_and_add_up_to_ycsbs_constant() {
+        let sum = zeta(SCRAMBLED_ITEMS, YCSB_THETA);
+        assert!(close(sum, SCRAMBLED_ZETA, 1e-9), "{sum}");
     }
 
     #[test]
