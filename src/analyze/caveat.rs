@@ -3,6 +3,19 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::report::Named;
+
+/// A kind of op with percentiles that rest on hardly any ops.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FewOps {
+    /// The kind.
+    pub op: String,
+    /// Ops that ended OK.
+    pub ok: u64,
+    /// By percentile: how many of them are above it.
+    pub above: Named<u64>,
+}
+
 /// A reason to be careful.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "case", rename_all = "snake_case")]
@@ -23,14 +36,10 @@ pub enum Caveat {
         /// How often.
         count: u64,
     },
-    /// A percentile with hardly any ops above it.
+    /// Percentiles with hardly any ops above them.
     FewOps {
-        /// Kind of op.
-        op: String,
-        /// Ops that ended OK.
-        ok: u64,
-        /// The percentiles, each with the number of ops above it.
-        percentiles: Vec<(String, u64)>,
+        /// The kinds concerned.
+        ops: Vec<FewOps>,
     },
     /// An identity does not hold.
     CheckFailed {
@@ -73,16 +82,16 @@ impl Caveat {
                     "a lane had to wait {count} times for the recorder: the harness, not the database, was the bottleneck"
                 )
             }
-            Caveat::FewOps { op, ok, percentiles } => {
-                let list: Vec<String> = percentiles
-                    .iter()
-                    .map(|(percentile, above)| match above {
-                        0 => format!("p{percentile} is simply the slowest op"),
-                        1 => format!("p{percentile} has only 1 op above it"),
-                        above => format!("p{percentile} has only {above} ops above it"),
-                    })
-                    .collect();
-                format!("{op}: {ok} OK ops are few for a high percentile: {}", list.join(", "))
+            Caveat::FewOps { ops } => {
+                let of_kind = |few: &FewOps| {
+                    let above = few.above.0.iter().map(|(percentile, above)| match above {
+                        0 => format!("p{percentile} is the slowest op itself"),
+                        above => format!("p{percentile} has only {above} above it"),
+                    });
+                    format!("{} ({} OK) {}", few.op, few.ok, above.collect::<Vec<_>>().join(", "))
+                };
+                let kinds: Vec<String> = ops.iter().map(of_kind).collect();
+                format!("too few ops for high percentiles: {}", kinds.join("; "))
             }
             Caveat::CheckFailed { what, detail } => format!("{what} does not hold: {detail}"),
             Caveat::Unpaced => {

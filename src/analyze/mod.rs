@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use self::caveat::FewOps;
 use self::quantile::{Histogram, Percentile, Request};
 use self::render::units;
 use self::report::{
@@ -432,22 +433,27 @@ fn caveats(run: &RunReport, options: &Options) -> Vec<NotedCaveat> {
     } else {
         caveats.extend(large_lag(run));
     }
-    for (op, report) in &run.ops.0 {
-        let Some(report) = report.as_ref().filter(|report| report.ok > 0) else { continue };
-        // Low percentiles of few ops are rough too, but nobody mistakes them for a tail.
-        let high = |percentile: &&Percentile| percentile.at_least(&"90".parse().expect("a percentile"));
-        let percentiles: Vec<(String, u64)> = options
-            .percentiles
-            .iter()
-            .filter(high)
-            .map(|percentile| (percentile.text().to_owned(), report.ok - percentile.rank(report.ok)))
-            .filter(|(percentile, above)| *above < ENOUGH_ABOVE && percentile != "100")
-            .collect();
-        if !percentiles.is_empty() {
-            caveats.push(Caveat::FewOps { op: op.clone(), ok: report.ok, percentiles });
-        }
+    let few: Vec<FewOps> =
+        run.ops.0.iter().filter_map(|(op, of_kind)| few_ops(op, of_kind.as_ref()?, options)).collect();
+    if !few.is_empty() {
+        caveats.push(Caveat::FewOps { ops: few });
     }
     caveats.into_iter().map(Caveat::noted).collect()
+}
+
+/// The high percentiles of a kind that rest on hardly any ops. Low ones of few ops are rough too, but
+/// nobody mistakes them for a tail.
+fn few_ops(op: &str, of_kind: &OpReport, options: &Options) -> Option<FewOps> {
+    let high: Percentile = "90".parse().expect("a percentile");
+    let above: Vec<(String, u64)> = options
+        .percentiles
+        .iter()
+        .filter(|percentile| percentile.at_least(&high) && percentile.text() != "100" && of_kind.ok > 0)
+        .map(|percentile| (percentile.text().to_owned(), of_kind.ok - percentile.rank(of_kind.ok)))
+        .filter(|(_, above)| *above < ENOUGH_ABOVE)
+        .collect();
+    let few = FewOps { op: op.to_owned(), ok: of_kind.ok, above: Named(above) };
+    (!few.above.0.is_empty()).then_some(few)
 }
 
 /// Does the run have no schedule?

@@ -1,10 +1,8 @@
 //! A report as headings, sentences and tables, before it is text or markdown. Both formats show the
 //! same blocks in the same order, so what a report contains is decided here, once.
 
-use super::units::{duration, grouped, percent, rate};
-use crate::analyze::report::{
-    Comparison, NotedCaveat, OpReport, Quantile, Report, RunReport, Series, Summary,
-};
+use super::units::{duration, exact, grouped, percent, rate};
+use crate::analyze::report::{Comparison, NotedCaveat, OpReport, Quantile, Report, RunReport, Summary};
 
 /// A piece of a report.
 pub(super) enum Block {
@@ -65,12 +63,12 @@ fn phase(blocks: &mut Vec<Block>, report: &Report, comparison: &Comparison, runs
     for op in &kinds {
         let reports: Vec<Option<&OpReport>> = runs.iter().map(|run| of_kind(run, op)).collect();
         blocks.push(Block::Heading((*op).to_owned()));
-        blocks.push(about_op(report, runs, &reports));
+        about_op(blocks, report, runs, &reports);
     }
     if kinds.len() != 1 {
         let reports: Vec<Option<&OpReport>> = runs.iter().map(|run| Some(&run.all)).collect();
         blocks.push(Block::Heading("All ops together".into()));
-        blocks.push(about_op(report, runs, &reports));
+        about_op(blocks, report, runs, &reports);
     }
     failures(blocks, runs);
     worst_windows(blocks, report, comparison, runs);
@@ -89,16 +87,21 @@ fn short_hash(hash: &str) -> &str {
     hash.get(..12).unwrap_or(hash)
 }
 
+/// One line per doubt, with the runs that share it.
 fn doubts(comparison: &Comparison, runs: &[&RunReport]) -> Vec<String> {
-    let line = |label: Option<&str>, caveat: &NotedCaveat| match label {
-        Some(label) => format!("{label}: {}. Advice: {}.", caveat.text, caveat.advice),
-        None => format!("{}. Advice: {}.", caveat.text, caveat.advice),
-    };
-    let mut lines: Vec<String> = comparison.caveats.iter().map(|caveat| line(None, caveat)).collect();
+    let mut doubts: Vec<(&NotedCaveat, Vec<&str>)> = Vec::new();
     for run in runs {
-        lines.extend(run.caveats.iter().map(|caveat| line(Some(&run.label), caveat)));
+        for noted in &run.caveats {
+            match doubts.iter_mut().find(|(known, _)| *known == noted) {
+                Some((_, labels)) => labels.push(&run.label),
+                None => doubts.push((noted, vec![&run.label])),
+            }
+        }
     }
-    lines
+    let advice = |noted: &NotedCaveat| format!("{}. Advice: {}.", noted.text, noted.advice);
+    let common = comparison.caveats.iter().map(advice);
+    let of_runs = doubts.iter().map(|(noted, labels)| format!("{}: {}", labels.join(", "), advice(noted)));
+    common.chain(of_runs).collect()
 }
 
 fn about_runs(runs: &[&RunReport], same_trace: bool) -> Block {
@@ -141,8 +144,66 @@ fn head(first: &str, runs: &[&RunReport]) -> Vec<String> {
     head
 }
 
-/// Counts and percentiles of one kind: a column per run.
-fn about_op(report: &Report, runs: &[&RunReport], reports: &[Option<&OpReport>]) -> Block {
+/// A series in one population, as a table shows it. Service and lag are shown for the successes; the
+/// other populations are in the formats for programs.
+struct Shown {
+    name: &'static str,
+    of: fn(&OpReport) -> &Summary,
+}
+
+fn shown(runs: &[&RunReport], reports: &[Option<&OpReport>]) -> Vec<Shown> {
+    let any_failed = reports.iter().flatten().any(|op| op.failed > 0);
+    let mut shown = vec![Shown { name: "response", of: |op| &op.response.ok }];
+    if any_failed {
+        shown[0].name = "response, OK";
+        shown.push(Shown { name: "response, all attempts", of: |op| &op.response.all });
+    }
+    // Without a schedule the response is the service time and the lag is 0.
+    if runs.iter().any(|run| run.pace != "unpaced") {
+        let (service, lag) = if any_failed { ("service, OK", "lag, OK") } else { ("service", "lag") };
+        shown.push(Shown { name: service, of: |op| &op.service.ok });
+        shown.push(Shown { name: lag, of: |op| &op.lag.ok });
+    }
+    shown
+}
+
+/// What is shown of each series: smallest, mean, percentiles, largest.
+fn metrics(report: &Report) -> Vec<String> {
+    let percentiles = report.percentiles.iter().map(|percentile| format!("p{percentile}"));
+    ["min".to_owned(), "mean".to_owned()].into_iter().chain(percentiles).chain(["max".to_owned()]).collect()
+}
+
+fn metric(summary: &Summary, metric: &str) -> String {
+    match metric {
+        "min" => finite(summary.min_ns),
+        // One that was never answered makes the mean meaningless, and is itself the largest.
+        "mean" if summary.unanswered > 0 => "-".into(),
+        "max" if summary.unanswered > 0 => "never answered".into(),
+        "mean" => finite(summary.mean_ns),
+        "max" => finite(summary.max_ns),
+        percentile => quantile(summary.percentiles.get(&percentile[1..]).and_then(Option::as_ref)),
+    }
+}
+
+/// Counts and percentiles of one kind. One run: a column per series; several: a column per run.
+fn about_op(blocks: &mut Vec<Block>, report: &Report, runs: &[&RunReport], reports: &[Option<&OpReport>]) {
+    let shown = shown(runs, reports);
+    if let [Some(op)] = reports {
+        blocks.push(Block::Lines(vec![format!(
+            "{} ops, {} ops/s, failed: {}",
+            grouped(op.ops),
+            rate(op.ops_per_second),
+            failed(op)
+        )]));
+        let head = std::iter::once(String::new()).chain(shown.iter().map(|one| one.name.to_owned()));
+        let row = |name: String| {
+            let cells: Vec<String> = shown.iter().map(|one| metric((one.of)(op), &name)).collect();
+            std::iter::once(name).chain(cells).collect()
+        };
+        let rows = metrics(report).into_iter().map(row).collect();
+        blocks.push(Block::Table { head: head.collect(), rows });
+        return;
+    }
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut row = |name: String, of: &dyn Fn(&OpReport) -> String| {
         let cell = |report: &Option<&OpReport>| report.map_or_else(|| "-".to_owned(), of);
@@ -150,39 +211,21 @@ fn about_op(report: &Report, runs: &[&RunReport], reports: &[Option<&OpReport>])
     };
     row("ops".into(), &|op| grouped(op.ops));
     row("ops/s".into(), &|op| rate(op.ops_per_second));
-    let any_failed = reports.iter().flatten().any(|op| op.failed > 0);
-    row("failed".into(), &|op| match op.failed {
-        0 => "0".into(),
-        failed => format!("{} ({})", grouped(failed), percent(op.error_rate)),
-    });
-    let unpaced = runs.iter().all(|run| run.pace == "unpaced");
-    let all_series: &[(&str, fn(&OpReport) -> &Series)] =
-        &[("response", |op| &op.response), ("service", |op| &op.service), ("lag", |op| &op.lag)];
-    // Without a schedule the response is the service time and the lag is 0.
-    let series = if unpaced { &all_series[..1] } else { all_series };
-    for (name, of) in series {
-        let mut populations: Vec<(&str, fn(&Series) -> &Summary)> = vec![("OK", |series| &series.ok)];
-        if any_failed {
-            populations.push(("all attempts", |series| &series.all));
-        }
-        for (population, pick) in populations {
-            // "OK" goes without saying where everything is.
-            let name = if any_failed { format!("{name}, {population}") } else { (*name).to_owned() };
-            if population == "OK" {
-                row(format!("{name} min"), &|op| finite(pick(of(op)).min_ns));
-                row(format!("{name} mean"), &|op| finite(pick(of(op)).mean_ns));
-            }
-            for percentile in &report.percentiles {
-                row(format!("{name} p{percentile}"), &|op| {
-                    quantile(pick(of(op)).percentiles.get(percentile).and_then(Option::as_ref))
-                });
-            }
-            if population == "OK" {
-                row(format!("{name} max"), &|op| finite(pick(of(op)).max_ns));
-            }
+    row("failed".into(), &failed);
+    for one in &shown {
+        let all_attempts = one.name.ends_with("all attempts");
+        for name in metrics(report).into_iter().filter(|name| !all_attempts || name.starts_with('p')) {
+            row(format!("{} {name}", one.name), &|op| metric((one.of)(op), &name));
         }
     }
-    Block::Table { head: head("", runs), rows }
+    blocks.push(Block::Table { head: head("", runs), rows });
+}
+
+fn failed(op: &OpReport) -> String {
+    match op.failed {
+        0 => "0".into(),
+        failed => format!("{} ({})", grouped(failed), percent(op.error_rate)),
+    }
 }
 
 fn finite(ns: Option<u64>) -> String {
@@ -243,9 +286,9 @@ fn worst_windows(blocks: &mut Vec<Block>, report: &Report, comparison: &Comparis
             Some(failed) if *failed > 0 => format!("{} ({} failed)", finite(*max), grouped(*failed)),
             _ => finite(*max),
         });
-        std::iter::once(format!("from {}", duration(window.start_ns))).chain(cells).collect()
+        std::iter::once(format!("from {}", exact(window.start_ns))).chain(cells).collect()
     });
-    let length = duration(report.window_ns);
+    let length = exact(report.window_ns);
     blocks.push(Block::Heading(format!("Windows of {length} (by intended start) with the longest response")));
     blocks.push(Block::Table { head: head("", runs), rows: rows.collect() });
 }

@@ -27,6 +27,13 @@ pub fn duration(ns: u64) -> String {
     format!("{}.{:0width$} {name}", digits / power, digits % power, width = decimals as usize)
 }
 
+/// A duration that is round by nature, such as the start of a window: `4 s`, `1,500 ms`.
+pub fn exact(ns: u64) -> String {
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "µs"), (1, "ns")];
+    let (unit_ns, name) = units.into_iter().find(|(unit_ns, _)| ns % unit_ns == 0).expect("1 divides all");
+    format!("{} {name}", grouped(ns / unit_ns))
+}
+
 /// A count with thousands separated: `1,234,567`.
 pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
@@ -94,6 +101,7 @@ mod tests {
         assert_eq!(percent(0.000_01), "< 0.01 %");
         assert_eq!(percent(0.001), "0.10 %");
         assert_eq!(percent(0.03), "3.0 %");
+        assert_eq!([exact(0), exact(60_000_000_000), exact(1_500_000_000)], ["0 s", "60 s", "1,500 ms"]);
         assert_eq!(grouped(1_234_567), "1,234,567");
         assert_eq!(rate(Some(1234.4)), "1,234");
         assert_eq!(rate(Some(12.34)), "12.3");
