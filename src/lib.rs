@@ -1,5 +1,7 @@
 //! Record, replay and analyse YCSB traces.
 
+#[cfg(feature = "analyze")]
+pub mod analyze;
 pub mod cli;
 pub mod clock;
 pub mod driver;

@@ -18,7 +18,9 @@ use arrow_array::{
 };
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::{DataType, SchemaRef};
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
 use parquet::arrow::{
     ArrowSchemaConverter, ArrowWriter, ProjectionMask, add_encoded_arrow_schema_to_metadata,
 };
@@ -398,6 +400,85 @@ impl RunFile {
     pub fn scan(&self, row_group: usize, mut each: impl FnMut(&RunColumns)) -> Result<(), FileError> {
         scan_row_group(&self.opened, row_group, &mut each)
     }
+
+    /// Like [`scan`](Self::scan), with only the columns that latencies need; the database's codes
+    /// are decoded if asked for.
+    pub fn scan_times(
+        &self,
+        row_group: usize,
+        with_codes: bool,
+        mut each: impl FnMut(&RunTimes),
+    ) -> Result<(), FileError> {
+        use column::*;
+        let path = &self.opened.path;
+        let wanted = [OP, STATUS, INTENDED_NS, START_NS, END_NS, CODE];
+        let wanted = &wanted[..wanted.len() - usize::from(!with_codes)];
+        for batch in batches(&self.opened, row_group, wanted)? {
+            let batch = batch.map_err(|cause| damaged(&self.opened, cause))?;
+            let column = |name| batch.column_by_name(name).expect("columns were checked at opening");
+            let longs = |name| column(name).as_primitive::<Int64Type>();
+            each(&RunTimes {
+                kinds: decode(path, column(OP), OpKind::from_name)?,
+                statuses: decode(path, column(STATUS), Status::from_name)?,
+                intended_ns: longs(INTENDED_NS).values().clone(),
+                start_ns: times(longs(START_NS)),
+                end_ns: times(longs(END_NS)),
+                codes: with_codes.then(|| column(CODE).as_dictionary::<Int32Type>().clone()),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// A batch of rows of a result, with the columns that latencies need. A time that does not exist
+/// is [`NEVER_NS`].
+#[derive(Debug, Clone)]
+pub struct RunTimes {
+    /// Kind of each row.
+    pub kinds: Vec<OpKind>,
+    /// Ending of each row.
+    pub statuses: Vec<Status>,
+    /// When it should have started, ns.
+    pub intended_ns: ScalarBuffer<i64>,
+    /// When it started, ns.
+    pub start_ns: Vec<u64>,
+    /// When it was answered, ns.
+    pub end_ns: Vec<u64>,
+    codes: Option<DictionaryArray<Int32Type>>,
+}
+
+impl RunTimes {
+    /// The database's code of a row; empty if it gave none or codes were not asked for.
+    pub fn code(&self, row: usize) -> &str {
+        let Some(codes) = &self.codes else { return "" };
+        match codes.key(row) {
+            Some(key) => codes.values().as_string::<i32>().value(key),
+            None => "",
+        }
+    }
+}
+
+/// The batches of one row group with these columns. The file is opened anew: clones of one handle
+/// share its position, so threads that scan row groups of one file would read each other's bytes.
+fn batches(
+    opened: &Opened,
+    row_group: usize,
+    wanted: &[&str],
+) -> Result<ParquetRecordBatchReader, FileError> {
+    let file =
+        File::open(&opened.path).map_err(|cause| FileError::Io { path: opened.path.clone(), cause })?;
+    let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, opened.parquet.clone());
+    let mask = ProjectionMask::columns(builder.parquet_schema(), wanted.iter().copied());
+    builder
+        .with_projection(mask)
+        .with_row_groups(vec![row_group])
+        .with_batch_size(16_384)
+        .build()
+        .map_err(|cause| damaged(opened, cause))
+}
+
+fn damaged(opened: &Opened, cause: impl ToString) -> FileError {
+    FileError::Damaged { path: opened.path.clone(), cause: cause.to_string() }
 }
 
 fn scan_row_group(
@@ -406,19 +487,8 @@ fn scan_row_group(
     each: &mut impl FnMut(&RunColumns),
 ) -> Result<(), FileError> {
     use column::*;
-    let damaged = |cause: String| FileError::Damaged { path: opened.path.clone(), cause };
-    let file = opened.file.try_clone().map_err(|cause| FileError::Io { path: opened.path.clone(), cause })?;
-    let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, opened.parquet.clone());
-    let wanted = [OP_ID, OP, STATUS, INTENDED_NS, START_NS, END_NS];
-    let mask = ProjectionMask::columns(builder.parquet_schema(), wanted);
-    let batches = builder
-        .with_projection(mask)
-        .with_row_groups(vec![row_group])
-        .with_batch_size(16_384)
-        .build()
-        .map_err(|cause| damaged(cause.to_string()))?;
-    for batch in batches {
-        let batch = batch.map_err(|cause| damaged(cause.to_string()))?;
+    for batch in batches(opened, row_group, &[OP_ID, OP, STATUS, INTENDED_NS, START_NS, END_NS])? {
+        let batch = batch.map_err(|cause| damaged(opened, cause))?;
         each(&columns(&opened.path, &batch)?);
     }
     Ok(())

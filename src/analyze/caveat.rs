@@ -1,0 +1,155 @@
+//! When a number may mislead, the report says so: each doubt is a named case, a plain sentence and
+//! advice.
+
+use serde::{Deserialize, Serialize};
+
+use super::report::Named;
+
+/// A kind of op with percentiles that rest on hardly any ops.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FewOps {
+    /// The kind.
+    pub op: String,
+    /// Ops that ended OK.
+    pub ok: u64,
+    /// By percentile: how many of them are above it.
+    pub above: Named<u64>,
+}
+
+/// A reason to be careful.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "case", rename_all = "snake_case")]
+pub enum Caveat {
+    /// The run did not reach the end of its trace.
+    Incomplete {
+        /// Rows it has.
+        rows: u64,
+        /// Rows of the trace.
+        trace_rows: u64,
+        /// Why it ended.
+        because: String,
+    },
+    /// A signal ended the run.
+    Interrupted,
+    /// Lanes waited for the recorder.
+    RecorderStalls {
+        /// How often.
+        count: u64,
+    },
+    /// Percentiles with hardly any ops above them.
+    FewOps {
+        /// The kinds concerned.
+        ops: Vec<FewOps>,
+    },
+    /// An identity does not hold.
+    CheckFailed {
+        /// What must hold.
+        what: String,
+        /// The numbers.
+        detail: String,
+    },
+    /// No schedule.
+    Unpaced,
+    /// Ops started long after their time.
+    LargeLag {
+        /// p99 of the lag.
+        lag_p99: String,
+        /// Median service time.
+        service_p50: String,
+    },
+    /// The file has no rows.
+    Empty,
+    /// Runs of different traces side by side.
+    DifferentTraces,
+    /// Runs with a different pace side by side.
+    DifferentPace,
+    /// Runs with different numbers of sessions side by side.
+    DifferentSessions,
+}
+
+impl Caveat {
+    /// What is the matter.
+    pub fn text(&self) -> String {
+        match self {
+            Caveat::Incomplete { rows, trace_rows, because } => {
+                format!(
+                    "the run is incomplete: {rows} of {trace_rows} ops have a row (ended because: {because})"
+                )
+            }
+            Caveat::Interrupted => "the run was interrupted".into(),
+            Caveat::RecorderStalls { count } => {
+                format!(
+                    "a lane had to wait {count} times for the recorder: the harness, not the database, was the bottleneck"
+                )
+            }
+            Caveat::FewOps { ops } => {
+                let of_kind = |few: &FewOps| {
+                    let above = few.above.0.iter().map(|(percentile, above)| match above {
+                        0 => format!("p{percentile} is the slowest op itself"),
+                        above => format!("p{percentile} has only {above} above it"),
+                    });
+                    format!("{} ({} OK) {}", few.op, few.ok, above.collect::<Vec<_>>().join(", "))
+                };
+                let kinds: Vec<String> = ops.iter().map(of_kind).collect();
+                format!("too few ops for high percentiles: {}", kinds.join("; "))
+            }
+            Caveat::CheckFailed { what, detail } => format!("{what} does not hold: {detail}"),
+            Caveat::Unpaced => {
+                "unpaced: response = service. Each session sends its next op when the last is \
+                                answered, so a stall delays only the ops in flight"
+                    .into()
+            }
+            Caveat::LargeLag { lag_p99, service_p50 } => format!(
+                "ops started late (p99 lag {lag_p99}, median service {service_p50}): the database or the client \
+                 could not keep the rate"
+            ),
+            Caveat::Empty => "the result has no rows".into(),
+            Caveat::DifferentTraces => {
+                "different traces: differences may come from the operations, not the databases".into()
+            }
+            Caveat::DifferentPace => {
+                "the runs were paced differently: their response times answer different questions".into()
+            }
+            Caveat::DifferentSessions => "the runs used different numbers of sessions".into(),
+        }
+    }
+
+    /// What to do about it.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            Caveat::Incomplete { .. } | Caveat::Interrupted => {
+                "compare it only with runs cut at the same op, or replay it again"
+            }
+            Caveat::RecorderStalls { .. } => {
+                "write the results to a faster disk, or leave the recorder a CPU of its own"
+            }
+            Caveat::FewOps { .. } => "replay more ops, or read lower percentiles",
+            Caveat::CheckFailed { .. } => "do not trust this file; please report how it was made",
+            Caveat::Unpaced => "replay with --target to see what users would wait at a fixed rate",
+            Caveat::LargeLag { .. } => {
+                "response times then grow with the length of the run; replay with a lower --target or more --threads"
+            }
+            Caveat::Empty => "nothing was replayed; there is nothing to report",
+            Caveat::DifferentTraces => "replay the same trace file on each database",
+            Caveat::DifferentPace => "replay each with the same --target (or each without one)",
+            Caveat::DifferentSessions => "replay each with the same --threads",
+        }
+    }
+
+    /// With its words, as reports carry it.
+    pub fn noted(self) -> NotedCaveat {
+        NotedCaveat { text: self.text(), advice: self.advice().to_owned(), caveat: self }
+    }
+}
+
+/// A caveat with its words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotedCaveat {
+    /// The case and its numbers.
+    #[serde(flatten)]
+    pub caveat: Caveat,
+    /// What is the matter.
+    pub text: String,
+    /// What to do about it.
+    pub advice: String,
+}

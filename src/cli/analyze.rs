@@ -1,0 +1,137 @@
+//! `ycsb-trace analyze`: which results, which form, where to.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+
+use crate::analyze::quantile::Percentile;
+use crate::analyze::render::{FORMATS, Page, format};
+use crate::analyze::{DEFAULT_PERCENTILES, Options, analyze, percentiles};
+
+/// Percentiles, rates and errors of one or more results, side by side.
+#[derive(Debug, Args)]
+pub struct AnalyzeArgs {
+    /// Result files, or folders of them. Load and run phases are shown apart
+    #[arg(required = true, value_name = "RESULT")]
+    pub results: Vec<PathBuf>,
+    /// Form of the report
+    #[arg(long, default_value = "text", value_parser = formats())]
+    pub format: String,
+    /// Write the report to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Overwrite the output file if it exists
+    #[arg(long, requires = "output")]
+    pub force: bool,
+    /// Percentiles to show
+    #[arg(long, value_name = "LIST", default_value = DEFAULT_PERCENTILES, value_parser = percentile_list)]
+    pub percentiles: PercentileList,
+    /// Length of the windows of the time series, such as 500ms, 1s or 1m
+    #[arg(long, value_name = "D", default_value = "1s", value_parser = duration_ns)]
+    pub window: u64,
+}
+
+/// Percentiles as one argument.
+#[derive(Debug, Clone)]
+pub struct PercentileList(pub Vec<Percentile>);
+
+fn percentile_list(text: &str) -> Result<PercentileList, String> {
+    percentiles(text).map(PercentileList)
+}
+
+fn formats() -> PossibleValuesParser {
+    PossibleValuesParser::new(FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.about)))
+}
+
+/// A duration with its unit, in nanoseconds; not 0.
+fn duration_ns(text: &str) -> Result<u64, String> {
+    let complaint =
+        || format!("{text:?} is not a duration: give a number and a unit, such as 500ms, 1s or 1m");
+    let unit = text.find(|one: char| one.is_ascii_alphabetic()).ok_or_else(complaint)?;
+    let (number, unit) = text.split_at(unit);
+    let unit_ns = match unit {
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "m" => 60e9,
+        "h" => 3600e9,
+        _ => return Err(complaint()),
+    };
+    let number: f64 = number.trim().parse().map_err(|_| complaint())?;
+    let ns = (number * unit_ns).round();
+    if ns >= 1.0 && ns <= 1e18 { Ok(ns as u64) } else { Err(complaint()) }
+}
+
+/// Analyses, and prints or writes the report.
+pub fn run(args: &AnalyzeArgs) -> Result<()> {
+    let format = format(&args.format).expect("checked by the parser");
+    let options = Options { percentiles: args.percentiles.0.clone(), window_ns: args.window };
+    if let Some(output) = &args.output
+        && !args.force
+        && output.exists()
+    {
+        anyhow::bail!(
+            "{} exists already; choose another name, or overwrite it with --force",
+            output.display()
+        );
+    }
+    let report = analyze(&args.results, &options)?;
+    match &args.output {
+        None => {
+            // The width of the terminal; none if standard output is none.
+            let text = (format.render)(&report, Page { width: comfy_table::Table::new().width() });
+            match std::io::stdout().lock().write_all(text.as_bytes()) {
+                // The reader of a pipe may have seen enough.
+                Err(cause) if cause.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+                other => other.context("cannot write to standard output"),
+            }
+        }
+        Some(output) => {
+            let text = (format.render)(&report, Page::default());
+            write(output, args.force, &text).with_context(|| format!("cannot write {}", output.display()))
+        }
+    }
+}
+
+fn write(output: &std::path::Path, force: bool, text: &str) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true);
+    if force {
+        options.create(true).truncate(true)
+    } else {
+        options.create_new(true)
+    };
+    options.open(output)?.write_all(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: AnalyzeArgs,
+    }
+
+    #[test]
+    fn arguments_are_checked() {
+        let parse = |arguments: &[&str]| Command::try_parse_from([&["analyze"], arguments].concat());
+        let args = parse(&["a.parquet"]).expect("one result is enough").args;
+        assert_eq!((args.format.as_str(), args.window, args.percentiles.0.len()), ("text", 1_000_000_000, 6));
+        let complaint = |arguments: &[&str]| parse(arguments).expect_err("must be refused").to_string();
+        assert!(complaint(&[]).contains("<RESULT>"));
+        assert!(
+            complaint(&["a", "--format", "pdf"]).contains("[possible values: text, markdown, json, csv]")
+        );
+        assert!(complaint(&["a", "--percentiles", "50,101"]).contains("\"101\" is not a percentile"));
+        assert!(complaint(&["a", "--window", "0s"]).contains("is not a duration"));
+        assert!(complaint(&["a", "--window", "5"]).contains("is not a duration"));
+        assert_eq!(parse(&["a", "--window", "1.5m"]).expect("valid").args.window, 90_000_000_000);
+    }
+}

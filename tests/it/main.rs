@@ -1,0 +1,6 @@
+//! Integration tests: one binary.
+
+#[cfg(feature = "analyze")]
+mod analyze;
+#[cfg(feature = "analyze")]
+mod duckdb;
