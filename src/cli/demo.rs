@@ -22,9 +22,8 @@ pub fn run(args: &DemoArgs) -> Result<Verdict> {
     std::fs::create_dir_all(args.dir.join("data"))?;
     let results = args.dir.join("results");
     let _ = std::fs::remove_dir_all(&results);
-    let mut commands = vec![format!(
-        "ycsb-trace gen workloada --records 10000 --ops 20000 --seed 1 -o {dir}/traces"
-    )];
+    let mut commands =
+        vec![format!("ycsb-trace gen workloada --records 10000 --ops 20000 --seed 1 -o {dir}/traces")];
     for (db, file) in [("sqlite", "sqlite.db"), ("fjall", "fjall")] {
         commands.push(format!(
             "ycsb-trace replay --db {db} {dir}/traces/workloada --url {dir}/data/{file} --drop --threads 4 \

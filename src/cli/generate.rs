@@ -130,10 +130,10 @@ fn properties(args: &GenerateArgs) -> Result<(String, Properties)> {
     args.properties.read_into(&mut properties)?;
     let name = match (name, args.properties.files.last()) {
         (Some(name), _) => name,
-        (None, Some(file)) => {
-            Path::new(file).file_stem().unwrap_or_default().to_string_lossy().into_owned()
+        (None, Some(file)) => Path::new(file).file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+        (None, None) => {
+            bail!("which workload? Name one (for instance workloada) or give a property file with -P")
         }
-        (None, None) => bail!("which workload? Name one (for instance workloada) or give a property file with -P"),
     };
     let flags = [
         ("recordcount", args.records.map(|value| value.to_string())),
@@ -159,7 +159,8 @@ fn shards(args: &GenerateArgs) -> Result<Vec<Option<(u64, u64)>>> {
         return Ok((0..count).map(|index| (count > 1).then_some((index, count))).collect());
     }
     let Some(text) = &args.shard else { return Ok(vec![None]) };
-    let parsed = text.split_once('/').and_then(|(index, count)| Some((index.parse().ok()?, count.parse().ok()?)));
+    let parsed =
+        text.split_once('/').and_then(|(index, count)| Some((index.parse().ok()?, count.parse().ok()?)));
     match parsed {
         Some((index, count)) if index < count => Ok(vec![Some((index, count))]),
         _ => bail!("--shard {text}: write part/parts with part from 0, for instance 0/3"),
@@ -186,7 +187,9 @@ pub fn run(args: &GenerateArgs) -> Result<Verdict> {
     let arrival = match (args.arrival, args.rate) {
         (Some(process), Some(per_second)) => {
             if !(per_second >= 1e-6 && per_second <= 1e9) {
-                bail!("--rate {per_second}: the rate must be from 0.000001 to 1,000,000,000 operations per second");
+                bail!(
+                    "--rate {per_second}: the rate must be from 0.000001 to 1,000,000,000 operations per second"
+                );
             }
             if args.phase == Phases::Load {
                 bail!("--arrival applies to the run phase, and --phase load writes none");
@@ -220,7 +223,9 @@ pub fn run(args: &GenerateArgs) -> Result<Verdict> {
                     Values::Seeded => ValueMode::Seeded,
                 },
                 arrival: arrival.filter(|_| phase == Phase::Run),
-                jobs: args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |cpus| cpus.get())),
+                jobs: args
+                    .jobs
+                    .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |cpus| cpus.get())),
                 shard,
                 load_hash: load_hash.clone(),
             };
@@ -240,7 +245,11 @@ fn write(plan: &GenPlan<'_>, args: &GenerateArgs, stop: &AtomicBool) -> Result<O
     if !args.force
         && let Some(meta) = generate::existing(plan, &path)?
     {
-        println!("{} is there already, with the same content ({} operations)", path.display(), count_text(meta.rows));
+        println!(
+            "{} is there already, with the same content ({} operations)",
+            path.display(),
+            count_text(meta.rows)
+        );
         return Ok(Some(meta));
     }
     let ops = plan.ops();

@@ -48,8 +48,14 @@ pub fn run(args: &InspectArgs) -> Result<Verdict> {
             );
             println!("{}", summary(&meta));
             println!("trace {} ({})", meta.trace, meta.trace_hash);
-            println!("started {} on {} ({}, {} CPUs)", meta.started_at, meta.host.name, meta.host.system, meta.host.cpus);
-            println!("{} sessions on {} lanes · pace {} · order {}", meta.sessions, meta.lanes, meta.pace, meta.order);
+            println!(
+                "started {} on {} ({}, {} CPUs)",
+                meta.started_at, meta.host.name, meta.host.system, meta.host.cpus
+            );
+            println!(
+                "{} sessions on {} lanes · pace {} · order {}",
+                meta.sessions, meta.lanes, meta.pace, meta.order
+            );
             for (name, value) in &meta.server.settings {
                 println!("  {name} = {value}");
             }
@@ -77,13 +83,22 @@ fn print_trace(path: &Path, meta: &TraceMeta, bytes: u64) -> Result<()> {
         meta.content_hash
     );
     if let Some(shard) = meta.shard {
-        println!("part {} of {} of a trace of {} operations", shard.index, shard.count, count_text(shard.total_rows));
+        println!(
+            "part {} of {} of a trace of {} operations",
+            shard.index,
+            shard.count,
+            count_text(shard.total_rows)
+        );
     }
     if let Some(arrival) = &meta.arrival {
         println!("{} arrivals, {} per second", arrival.process, arrival.per_second);
     }
     for (op, count) in &meta.op_counts {
-        println!("  {op:<18} {:>14}  {:6.2} %", count_text(*count), *count as f64 * 100.0 / meta.rows.max(1) as f64);
+        println!(
+            "  {op:<18} {:>14}  {:6.2} %",
+            count_text(*count),
+            *count as f64 * 100.0 / meta.rows.max(1) as f64
+        );
     }
     if meta.dependent_ops > 0 {
         println!("{} operations wait for an insert of this trace", count_text(meta.dependent_ops));

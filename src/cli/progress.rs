@@ -44,12 +44,7 @@ impl Progress {
         self.last_line = Instant::now();
         let rate = done as f64 / self.began.elapsed().as_secs_f64();
         let left = Duration::from_secs_f64((self.total.saturating_sub(done)) as f64 / rate.max(1e-9));
-        eprintln!(
-            "{} {done}/{} · {rate:.0}/s · ETA {} s{note}",
-            self.what,
-            self.total,
-            left.as_secs()
-        );
+        eprintln!("{} {done}/{} · {rate:.0}/s · ETA {} s{note}", self.what, self.total, left.as_secs());
     }
 
     /// Removes the live line.
@@ -66,7 +61,13 @@ pub fn duration_text(ns: u64) -> String {
         1_000_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
         _ => (ns as f64 / 1e9, "s"),
     };
-    let digits = if value < 10.0 { 2 } else if value < 100.0 { 1 } else { 0 };
+    let digits = if value < 10.0 {
+        2
+    } else if value < 100.0 {
+        1
+    } else {
+        0
+    };
     format!("{value:.digits$} {unit}")
 }
 
@@ -85,7 +86,11 @@ pub fn count_text(count: u64) -> String {
 
 /// A rate with a unit, e.g. `12,345/s`.
 pub fn rate_text(per_second: f64) -> String {
-    if per_second < 100.0 { format!("{per_second:.1}/s") } else { format!("{}/s", count_text(per_second as u64)) }
+    if per_second < 100.0 {
+        format!("{per_second:.1}/s")
+    } else {
+        format!("{}/s", count_text(per_second as u64))
+    }
 }
 
 #[cfg(test)]

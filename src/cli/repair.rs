@@ -29,7 +29,13 @@ pub fn run(args: &RepairArgs) -> Result<Verdict> {
         run.scan(|rows| {
             for row in 0..rows.kinds.len() {
                 let intended_ns = rows.intended_ns[row] as u64;
-                tally.add(rows.kinds[row], rows.statuses[row], intended_ns, rows.start_ns[row], rows.end_ns[row]);
+                tally.add(
+                    rows.kinds[row],
+                    rows.statuses[row],
+                    intended_ns,
+                    rows.start_ns[row],
+                    rows.end_ns[row],
+                );
             }
         })?;
         let mut meta = run.meta.clone();

@@ -112,7 +112,11 @@ fn find_trace(name: &str) -> Result<TraceFiles> {
             Phase::Run => TraceFiles { load: None, run: Some(path) },
         });
     }
-    let bases = [PathBuf::from(name), Path::new("traces").join(name), Path::new("traces").join(format!("workload{name}"))];
+    let bases = [
+        PathBuf::from(name),
+        Path::new("traces").join(name),
+        Path::new("traces").join(format!("workload{name}")),
+    ];
     for base in &bases {
         let file = |phase: Phase| {
             let mut path = base.as_os_str().to_owned();
@@ -247,7 +251,9 @@ fn interpret(args: &ReplayArgs) -> Result<Request> {
         bail!("--max-error-rate {share}: write a share from 0 to 1, for instance 0.01");
     }
     let limit: Option<f64> = number(&properties, "maxexecutiontime")?.filter(|&seconds: &f64| seconds > 0.0);
-    let text = |(name, setting): (&str, &crate::workload::Setting)| (name.to_owned(), setting.value.trim().to_owned());
+    let text = |(name, setting): (&str, &crate::workload::Setting)| {
+        (name.to_owned(), setting.value.trim().to_owned())
+    };
     Ok(Request {
         files,
         target: Target {
@@ -362,13 +368,16 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict> {
 /// First signal: let operations in flight finish and keep everything. Second: keep what is there,
 /// now. Third: leave at once; `repair` can still make the result.
 fn listen_for_signals(stop: &Arc<Stop>) -> Result<()> {
-    let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])
-        .context("cannot listen for Ctrl-C")?;
+    let mut signals =
+        signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])
+            .context("cannot listen for Ctrl-C")?;
     let stop = stop.clone();
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for _ in signals.forever() {
             match stop.request() {
-                1 => eprintln!("stopping: operations in flight may finish (press Ctrl-C again not to wait for them)"),
+                1 => eprintln!(
+                    "stopping: operations in flight may finish (press Ctrl-C again not to wait for them)"
+                ),
                 2 => eprintln!("ending now: keeping what is there"),
                 _ => std::process::exit(130),
             }
@@ -497,7 +506,9 @@ pub fn summary(meta: &RunMeta) -> String {
         }
         if paced {
             let service = histogram(meta, kind, "service");
-            row.push(service.map_or("-".to_owned(), |service| duration_text(service.value_at_quantile(0.99))));
+            row.push(
+                service.map_or("-".to_owned(), |service| duration_text(service.value_at_quantile(0.99))),
+            );
         }
         table.add_row(row);
     }

@@ -24,7 +24,8 @@ impl PropertyArgs {
     /// Reads the files, then the `-p` settings, on top of `properties`.
     pub fn read_into(&self, properties: &mut Properties) -> Result<()> {
         for file in &self.files {
-            let bytes = std::fs::read(file).with_context(|| format!("cannot read the property file {file}"))?;
+            let bytes =
+                std::fs::read(file).with_context(|| format!("cannot read the property file {file}"))?;
             properties.add_file(file, &bytes)?;
         }
         for setting in &self.settings {
@@ -88,11 +89,17 @@ mod tests {
     #[test]
     fn no_secret_survives() {
         for (shown, given) in [
-            ("postgres://root:***@h:1/db?sslmode=disable", "postgres://root:p@ss:w/rd@h:1/db?sslmode=disable"),
+            (
+                "postgres://root:***@h:1/db?sslmode=disable",
+                "postgres://root:p@ss:w/rd@h:1/db?sslmode=disable",
+            ),
             ("postgres://root@h:1/db", "postgres://root@h:1/db"),
             ("host=h password=*** user=u", "host=h password=s3cret user=u"),
             ("host=h password=*** user=u", "host=h password='s3 cret' user=u"),
-            ("jdbc:postgresql://h/x?user=a&password=***&ssl=true", "jdbc:postgresql://h/x?user=a&password=b&ssl=true"),
+            (
+                "jdbc:postgresql://h/x?user=a&password=***&ssl=true",
+                "jdbc:postgresql://h/x?user=a&password=b&ssl=true",
+            ),
             ("traces/x", "traces/x"),
         ] {
             assert_eq!(redacted("url", given), shown);

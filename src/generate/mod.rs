@@ -154,7 +154,9 @@ impl GenPlan<'_> {
     fn chunk_ops(&self) -> u64 {
         let row_bytes = match self.values {
             ValueMode::Seeded => u64::from(self.spec.field_count) * 8 + 64,
-            ValueMode::Inline => u64::from(self.spec.field_count) * (u64::from(self.spec.field_length) + 8) + 64,
+            ValueMode::Inline => {
+                u64::from(self.spec.field_count) * (u64::from(self.spec.field_length) + 8) + 64
+            }
         };
         (CHUNK_BYTES / row_bytes / SEEK_OPS * SEEK_OPS).clamp(SEEK_OPS, CHUNK_OPS)
     }
@@ -246,8 +248,7 @@ pub fn generate(
     let mut writer = TraceWriter::create(path).with_context(doing)?;
     let encoder = writer.encoder();
     let jobs = plan.jobs.max(1);
-    let dispenser =
-        Mutex::new(Dispenser { next: 0, carry: Carry::default(), written: 0, handed_out: 0 });
+    let dispenser = Mutex::new(Dispenser { next: 0, carry: Carry::default(), written: 0, handed_out: 0 });
     let progress = Condvar::new();
     let ended = AtomicBool::new(false);
     let mut total = Counts::default();
@@ -256,11 +257,14 @@ pub fn generate(
         let (done, finished) = sync_channel::<(u64, Result<(EncodedChunk, Counts)>)>(jobs);
         for _ in 0..jobs {
             let (done, encoder) = (done.clone(), encoder.clone());
-            let (kinds, counts, dispenser, progress, ended) = (&kinds, &counts, &dispenser, &progress, &ended);
+            let (kinds, counts, dispenser, progress, ended) =
+                (&kinds, &counts, &dispenser, &progress, &ended);
             scope.spawn(move || {
                 let mut maker =
                     RowMaker::new(plan.spec, plan.phase, plan.seed, plan.values, plan.arrival, kinds, counts);
-                while let Some(chunk) = next_chunk(plan, kinds, counts, dispenser, progress, ended, jobs as u64) {
+                while let Some(chunk) =
+                    next_chunk(plan, kinds, counts, dispenser, progress, ended, jobs as u64)
+                {
                     let mut rows = ChunkBuilder::new((chunk.keep.end - chunk.keep.start) as usize);
                     let made = maker.fill(chunk.from, chunk.keep, chunk.carry, &mut rows);
                     let encoded = encoder.encode(rows).map(|encoded| (encoded, made)).map_err(Into::into);
@@ -365,7 +369,9 @@ pub fn existing(plan: &GenPlan<'_>, path: &Path) -> Result<Option<TraceMeta>> {
     let found: TraceMeta = crate::trace::open(path)
         .and_then(|opened| opened.expect(crate::trace::FileKind::Trace))
         .and_then(|opened| opened.meta())
-        .with_context(|| format!("{} is in the way; move it, or use --force to replace it", path.display()))?;
+        .with_context(|| {
+            format!("{} is in the way; move it, or use --force to replace it", path.display())
+        })?;
     let mut wanted = plan.meta();
     wanted.rows = found.rows;
     wanted.op_counts = found.op_counts.clone();

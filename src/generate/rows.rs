@@ -106,7 +106,13 @@ impl<'a> RowMaker<'a> {
 
     /// Appends the operations `keep` to the chunk. `from` ≤ `keep.start` is a multiple of
     /// [`SEEK_OPS`], and `carry` is what is known before `from`.
-    pub fn fill(&mut self, from: u64, keep: std::ops::Range<u64>, mut carry: Carry, chunk: &mut ChunkBuilder) -> Counts {
+    pub fn fill(
+        &mut self,
+        from: u64,
+        keep: std::ops::Range<u64>,
+        mut carry: Carry,
+        chunk: &mut ChunkBuilder,
+    ) -> Counts {
         let mut counts = Counts::default();
         for index in from..keep.end {
             let kept = keep.contains(&index).then_some(&mut *chunk);
@@ -155,7 +161,9 @@ impl<'a> RowMaker<'a> {
         let fields: Option<&[u32]> = match kind {
             OpKind::Insert => Some(&self.all_fields),
             OpKind::Update | OpKind::ReadModifyWrite if self.spec.write_all_fields => Some(&self.all_fields),
-            OpKind::Read if self.spec.read_all_fields && self.spec.read_all_fields_by_name => Some(&self.all_fields),
+            OpKind::Read if self.spec.read_all_fields && self.spec.read_all_fields_by_name => {
+                Some(&self.all_fields)
+            }
             OpKind::Read | OpKind::Scan if self.spec.read_all_fields => None,
             OpKind::Delete => None,
             OpKind::Read | OpKind::Scan | OpKind::Update | OpKind::ReadModifyWrite => {
