@@ -53,6 +53,37 @@ pub struct TableSpec {
     pub shapes: Vec<(OpKind, Vec<u32>)>,
 }
 
+/// The key column of every YCSB table.
+pub const KEY: &str = "YCSB_KEY";
+
+impl TableSpec {
+    /// Refuses names that could be anything but a name in a statement, whatever the database: with
+    /// the same names, a trace works on all of them. `schema` permits one dot in the table's name.
+    pub fn check_names(&self, schema: bool) -> Result<(), TargetError> {
+        let parts: Vec<&str> = self.name.split('.').collect();
+        let most = if schema { 2 } else { 1 };
+        if parts.len() > most || !parts.iter().all(|part| is_name(part)) {
+            let dot = if schema { ", with at most one dot after a schema" } else { "" };
+            return Err(TargetError::Request(format!(
+                "{:?} cannot be the name of a table here: use letters, digits and _{dot}",
+                self.name
+            )));
+        }
+        match self.fields.iter().find(|field| !is_name(field) || field.eq_ignore_ascii_case(KEY)) {
+            Some(field) => Err(TargetError::Request(format!(
+                "{field:?} cannot be the name of a field here: use letters, digits and _, and not {KEY}"
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with(|first: char| first.is_ascii_digit())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
 /// What may be done to the table before the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preparation {
@@ -230,6 +261,8 @@ macro_rules! drivers {
 }
 
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
+// Each SQL driver uses a part of it; a build without one of them leaves some of it over.
+#[cfg_attr(not(all(feature = "sqlite", feature = "postgres")), allow(dead_code))]
 mod sql;
 
 // The table of databases: one row each. A driver with several kinds (dialects) has one row.
@@ -238,4 +271,28 @@ drivers! {
     #[cfg(feature = "sqlite")] sqlite::Sqlite,
     #[cfg(feature = "fjall")] fjall::Fjall,
     #[cfg(feature = "postgres")] postgres::Postgres,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_are_names() {
+        let table = |name: &str, field: &str| TableSpec {
+            name: name.to_owned(),
+            fields: vec![field.to_owned()],
+            field_length: 100,
+            shapes: vec![],
+        };
+        assert!(table("usertable", "FIELD0").check_names(false).is_ok());
+        assert!(table("public.usertable", "FIELD0").check_names(true).is_ok());
+        for bad in ["", "a b", "a;drop table b", "a\"", "1a", "a.b.c", ".a", "straße"] {
+            let error = table(bad, "FIELD0").check_names(true).unwrap_err().to_string();
+            assert!(error.contains(&format!("{bad:?}")), "{error}");
+        }
+        assert!(table("public.usertable", "FIELD0").check_names(false).is_err());
+        assert!(table("usertable", "x--").check_names(false).is_err());
+        assert!(table("usertable", "ycsb_key").check_names(false).is_err());
+    }
 }

@@ -20,8 +20,8 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Config, Error, NoTls, SimpleQueryMessage, Statement};
 
-use super::sql::{self, KEY, Placeholder, Statements, Wording};
-use super::{Driver, Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
+use super::sql::{self, Placeholder, Statements, Wording};
+use super::{Driver, KEY, Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
 use crate::op::{Field, Op, OpKind, Outcome, Recovery, Status};
 
 /// What differs between the databases that speak this protocol.
@@ -179,7 +179,7 @@ impl Driver for Postgres {
     }
 
     async fn prepare(&self, table: &TableSpec, preparation: Preparation) -> Result<ServerInfo, TargetError> {
-        sql::check_names(table, true)?;
+        table.check_names(true)?;
         let (client, _) = self.client().await?;
         let doing = |what: &'static str| move |error: Error| self.refused(what, &error);
         let version: String = client
@@ -235,7 +235,7 @@ impl Driver for Postgres {
     }
 
     async fn connect(&self, table: &TableSpec, _session: u32) -> Result<PostgresSession, TargetError> {
-        sql::check_names(table, true)?;
+        table.check_names(true)?;
         let (client, ending) = self.client().await?;
         let collate = self.collate_scans.load(Ordering::Relaxed);
         let wording = Wording {
@@ -281,17 +281,23 @@ impl Postgres {
         } else {
             (None, "")
         };
+        // In this order, each fills what is still open.
+        let first = |properties: &[&str], variable: &str| {
+            properties.iter().find_map(|name| property(name)).or_else(|| env(variable))
+        };
+        let port = match first(&["pg.port"], "PGPORT") {
+            Some(text) => text
+                .parse()
+                .map_err(|_| TargetError::Request(format!("pg.port={text:?} is not a port number")))?,
+            None => dialect.port,
+        };
         let mut config = match &url {
-            Some(url) => parse(url, origin)?,
+            Some(url) => parse(url, origin, port)?,
             None => Config::new(),
         };
         require_plaintext(target.property("pg.sslmode").unwrap_or("disable"), "pg.sslmode")?;
         config.ssl_mode(SslMode::Disable);
 
-        // In this order, each fills what is still open.
-        let first = |properties: &[&str], variable: &str| {
-            properties.iter().find_map(|name| property(name)).or_else(|| env(variable))
-        };
         if config.get_user().is_none() {
             config.user(first(&["pg.user", "db.user"], "PGUSER").unwrap_or_else(|| dialect.user.to_owned()));
         }
@@ -312,12 +318,6 @@ impl Postgres {
             config.host(first(&["pg.host"], "PGHOST").unwrap_or_else(|| "127.0.0.1".to_owned()));
         }
         if config.get_ports().is_empty() {
-            let port = match first(&["pg.port"], "PGPORT") {
-                Some(text) => text
-                    .parse()
-                    .map_err(|_| TargetError::Request(format!("pg.port={text:?} is not a port number")))?,
-                None => dialect.port,
-            };
             config.port(port);
         }
         if let (None, Some(options)) = (config.get_options(), property("pg.options")) {
@@ -487,7 +487,7 @@ fn orders_by_bytes(collation: &str) -> bool {
 
 /// Understands a connection URL or a `key=value` string. It may hold a password, so a refusal
 /// repeats nothing of it.
-fn parse(text: &str, origin: &str) -> Result<Config, TargetError> {
+fn parse(text: &str, origin: &str, port: u16) -> Result<Config, TargetError> {
     let text = text.trim();
     let text = text.strip_prefix("jdbc:").unwrap_or(text);
     let wrong = || {
@@ -528,6 +528,7 @@ fn parse(text: &str, origin: &str) -> Result<Config, TargetError> {
         kept.join(" ")
     };
     require_plaintext(&sslmode, "sslmode")?;
+    let rest = if is_url { with_port(&rest, port) } else { rest };
     let config: Config = rest.trim_end_matches('?').parse().map_err(|_| wrong())?;
     // A bare @ in the password puts the rest of it into the host name.
     let torn = |host: &Host| matches!(host, Host::Tcp(name) if name.contains(['@', '/', '%', ' ']));
@@ -535,6 +536,21 @@ fn parse(text: &str, origin: &str) -> Result<Config, TargetError> {
         return Err(wrong());
     }
     Ok(config)
+}
+
+/// The URL with `port` where a host has none: the client would take PostgreSQL's for every dialect.
+fn with_port(url: &str, port: u16) -> String {
+    let scheme = url.find("://").map_or(0, |position| position + 3);
+    // As the client does it: everything up to the first @ is user and password.
+    let begin = url.find('@').map_or(scheme, |position| position + 1);
+    let end = url[begin..].find(['/', '?']).map_or(url.len(), |length| begin + length);
+    let with_port = |host: &str| {
+        let after_address = host.rfind(']').unwrap_or(0);
+        let open = !host.is_empty() && !host[after_address..].contains(':');
+        if open { format!("{host}:{port}") } else { host.to_owned() }
+    };
+    let hosts: Vec<_> = url[begin..end].split(',').map(with_port).collect();
+    format!("{}{}{}", &url[..begin], hosts.join(","), &url[end..])
 }
 
 fn is_ssl_option(pair: &str) -> bool {
@@ -821,13 +837,14 @@ mod tests {
         let with = |url, properties: &[_]| summary(&understand(&target("pg", url, properties), &env).unwrap());
         assert_eq!(with(Some("postgres://u:p%40@h:9/d"), &properties), "u:p@@h:9/d");
         assert_eq!(with(Some("postgres://h"), &properties), "prop:a@b/c?d#e%f' \\@h:7/envdb");
+        assert_eq!(with(Some("postgres://u:p@[::1],h:8/d"), &properties), "u:p@[::1]:7,h:8/d");
         assert_eq!(with(None, &[]), "env:@other:5432/db");
         assert_eq!(with(None, &[("pg.host", "h")]), "env:@h:5432/envdb");
         assert_eq!(
             with(None, &[("db.url", "jdbc:postgresql://h:8/d"), ("db.user", "j"), ("db.passwd", "k")]),
             "j:k@h:8/d"
         );
-        assert_eq!(with(Some("host=/tmp user='a b' password='it''s'"), &[]), "a b:its@/tmp:5432/envdb");
+        assert_eq!(with(Some("host=/tmp user='a b' password='it\\'s'"), &[]), "a b:it's@/tmp:5432/envdb");
     }
 
     #[test]

@@ -6,11 +6,8 @@
 
 use std::fmt::Write as _;
 
-use super::{TableSpec, TargetError};
+use super::{KEY, TableSpec};
 use crate::op::{Field, OpKind};
-
-/// The key column of every YCSB table.
-pub const KEY: &str = "YCSB_KEY";
 
 /// How a database writes the parameters of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,31 +170,6 @@ pub fn number_of(fields: &[Field<'_>], position: usize) -> u32 {
     fields.get(position).map_or(position as u32, |field| field.number)
 }
 
-/// Refuses names that could be anything but a name in a statement. `schema` permits one dot.
-pub fn check_names(table: &TableSpec, schema: bool) -> Result<(), TargetError> {
-    let parts: Vec<&str> = table.name.split('.').collect();
-    let most = if schema { 2 } else { 1 };
-    if parts.len() > most || !parts.iter().all(|part| is_name(part)) {
-        let dot = if schema { ", with at most one dot after a schema" } else { "" };
-        return Err(TargetError::Request(format!(
-            "{:?} cannot be the name of a table here: use letters, digits and _{dot}",
-            table.name
-        )));
-    }
-    match table.fields.iter().find(|field| !is_name(field) || field.eq_ignore_ascii_case(KEY)) {
-        Some(field) => Err(TargetError::Request(format!(
-            "{field:?} cannot be the name of a field here: use letters, digits and _, and not {KEY}"
-        ))),
-        None => Ok(()),
-    }
-}
-
-fn is_name(text: &str) -> bool {
-    !text.is_empty()
-        && !text.starts_with(|first: char| first.is_ascii_digit())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,19 +227,5 @@ mod tests {
             ..table()
         });
         assert_eq!(shapes, [(OpKind::Read, vec![]), (OpKind::Update, vec![1])]);
-    }
-
-    #[test]
-    fn only_names_are_names() {
-        let named = |name: &str| TableSpec { name: name.to_owned(), ..table() };
-        assert!(check_names(&named("usertable"), false).is_ok());
-        assert!(check_names(&named("public.usertable"), true).is_ok());
-        for bad in ["", "a b", "a;drop table b", "a\"", "1a", "a.b.c", ".a", "straße"] {
-            let error = check_names(&named(bad), true).unwrap_err().to_string();
-            assert!(error.contains(&format!("{bad:?}")), "{error}");
-        }
-        assert!(check_names(&named("public.usertable"), false).is_err());
-        assert!(check_names(&TableSpec { fields: vec!["x--".to_owned()], ..table() }, true).is_err());
-        assert!(check_names(&TableSpec { fields: vec!["ycsb_key".to_owned()], ..table() }, true).is_err());
     }
 }

@@ -16,8 +16,8 @@ use std::time::Duration;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, ToSql, ffi};
 
-use super::sql::{self, KEY, Placeholder, Statements, Wording};
-use super::{Driver, Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
+use super::sql::{self, Placeholder, Statements, Wording};
+use super::{Driver, KEY, Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
 use crate::op::{Field, Op, OpKind, Outcome, Recovery, Status};
 
 const DEFAULT_PATH: &str = "/tmp/sqlite.db";
@@ -42,9 +42,12 @@ pub struct Sqlite {
 /// `sqlite.mode`, by SQLite's own names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
+    /// `ro`
     ReadOnly,
-    ReadWrite,
-    ReadWriteCreate,
+    /// `rw`
+    Existing,
+    /// `rwc`
+    Create,
 }
 
 /// A connection to it, used by the thread that opened it.
@@ -99,8 +102,8 @@ impl Driver for Sqlite {
             path: PathBuf::from(path),
             mode: match choice(target, "sqlite.mode", &["rwc", "rw", "ro"])?.as_str() {
                 "ro" => Mode::ReadOnly,
-                "rw" => Mode::ReadWrite,
-                _ => Mode::ReadWriteCreate,
+                "rw" => Mode::Existing,
+                _ => Mode::Create,
             },
             shared_cache: choice(target, "sqlite.cache", &["private", "shared"])? == "shared",
             journal_mode: choice(
@@ -117,8 +120,8 @@ impl Driver for Sqlite {
     }
 
     async fn prepare(&self, table: &TableSpec, preparation: Preparation) -> Result<ServerInfo, TargetError> {
-        sql::check_names(table, false)?;
-        let may_create = self.mode == Mode::ReadWriteCreate && preparation != Preparation::UseExisting;
+        table.check_names(false)?;
+        let may_create = self.mode == Mode::Create && preparation != Preparation::UseExisting;
         let connection = self.connection(may_create)?;
         match preparation {
             Preparation::CreateIfEmpty => {
@@ -141,7 +144,7 @@ impl Driver for Sqlite {
     }
 
     async fn connect(&self, table: &TableSpec, _session: u32) -> Result<SqliteSession, TargetError> {
-        sql::check_names(table, false)?;
+        table.check_names(false)?;
         let mut session = SqliteSession {
             connection: self.connection(false)?,
             table: table.clone(),

@@ -1,6 +1,15 @@
-//! Integration tests: one binary.
+//! Tests from the outside: the program, the files and real databases. They are one binary, so that
+//! it links once and one PostgreSQL server serves them all.
 
 #[cfg(feature = "analyze")]
 mod analyze;
+mod contract;
 #[cfg(feature = "analyze")]
 mod duckdb;
+#[cfg(feature = "fjall")]
+mod fjall;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+mod support;

@@ -1,0 +1,363 @@
+//! What every driver promises, one test a promise and database: the module of a database holds one
+//! test for every clause below.
+
+use std::sync::Barrier;
+
+use ycsb_trace::driver::{Driver, Preparation, TableSpec, TargetError};
+use ycsb_trace::op::{Outcome, Status};
+
+use crate::support::{Calls, Place, block_on, refusal, table};
+
+/// Declares, for every database, a module with one test for every clause.
+macro_rules! contract {
+    (databases: $databases:tt clauses: [$($clause:ident),* $(,)?]) => {
+        contract!(@databases $databases [$($clause)*]);
+    };
+    (@databases { $($(#[$cfg:meta])* $database:ident: $driver:ty = $place:expr;)* } $clauses:tt) => {
+        $(contract!(@database [$(#[$cfg])*] $database ($driver) ($place) $clauses);)*
+    };
+    (@database [$($cfg:tt)*] $database:ident ($driver:ty) ($place:expr) [$($clause:ident)*]) => {
+        $($cfg)*
+        mod $database {
+            $(#[test]
+            fn $clause() {
+                crate::support::block_on(async {
+                    let place: fn(&'static str) -> _ = $place;
+                    super::$clause::<$driver>(place(stringify!($clause)).await).await;
+                });
+            })*
+        }
+    };
+}
+
+contract! {
+    databases: {
+        #[cfg(feature = "sqlite")]
+        sqlite: ycsb_trace::driver::sqlite::Sqlite =
+            |_| async { crate::support::Place::in_folder("sqlite", "test.db") };
+        #[cfg(feature = "fjall")]
+        fjall: ycsb_trace::driver::fjall::Fjall =
+            |_| async { crate::support::Place::in_folder("fjall", "test.fjall") };
+        #[cfg(feature = "postgres")]
+        postgres: ycsb_trace::driver::postgres::Postgres =
+            |clause| super::on_postgres("postgres", clause);
+        #[cfg(feature = "postgres")]
+        cockroach: ycsb_trace::driver::postgres::Postgres =
+            |clause| super::on_postgres("cockroach", clause);
+        #[cfg(feature = "postgres")]
+        yugabyte: ycsb_trace::driver::postgres::Postgres =
+            |clause| super::on_postgres("yugabyte", clause);
+    }
+    clauses: [
+        values_read_back_are_the_values_written,
+        a_row_without_some_fields_has_nulls_there,
+        a_read_of_one_field_answers_only_that_field,
+        an_update_of_one_field_leaves_the_others,
+        an_update_to_the_same_value_is_ok,
+        a_missing_row_is_not_found,
+        a_duplicate_insert_is_duplicate_and_changes_nothing,
+        a_deleted_row_is_gone_and_can_be_inserted_again,
+        a_read_modify_write_answers_the_row_before_and_writes_its_field,
+        a_scan_is_in_byte_order_from_its_start_key_on,
+        a_scan_past_the_end_is_ok_and_empty,
+        a_scan_of_one_field_answers_only_that_field,
+        keys_that_differ_in_case_are_different_rows,
+        a_long_key_is_a_key,
+        a_field_that_the_table_lacks_is_rejected,
+        a_table_with_rows_is_refused_and_untouched,
+        an_empty_table_is_used_as_it_is,
+        dropping_removes_the_rows,
+        a_missing_table_is_unusable,
+        a_missing_column_is_unusable_by_name,
+        a_name_that_could_be_a_statement_is_refused,
+        of_two_inserts_of_a_key_at_once_one_is_duplicate,
+        updates_of_different_fields_at_once_keep_both,
+        who_answered_is_told,
+    ]
+}
+
+/// A database of the test's own on the test's PostgreSQL.
+#[cfg(feature = "postgres")]
+async fn on_postgres(db: &str, clause: &str) -> Place<ycsb_trace::driver::postgres::Postgres> {
+    // The name must be short, distinct and legible in the server's log.
+    let name: String = format!("{db}_{clause}").chars().take(60).collect();
+    Place::at(crate::support::target(db, &crate::support::postgres::database(&name).await))
+}
+
+const ABC: [&str; 3] = ["a", "b", "c"];
+
+async fn values_read_back_are_the_values_written<D: Driver>(place: Place<D>) {
+    let printable: String = (0x20..0x60u8).map(char::from).collect();
+    let long = "x".repeat(100_000);
+    let rows: [(&str, [&str; 3]); 4] = [
+        ("user1", [&printable, "'; DROP TABLE usertable; --", "\\x41\\\"`$1?%s"]),
+        ("user2", ["", " ", "\t\r\n"]),
+        ("ключ'\"\\3", ["é", "日本", "🦀"]),
+        ("user4", [&long, "NULL", "\u{1}\u{7f}"]),
+    ];
+    let mut session = place.filled(&table(), &rows).await;
+    for (key, values) in rows {
+        let (outcome, row) = session.read(key).await;
+        assert_eq!(outcome, Outcome::ok(1));
+        assert_eq!(row.keys(), [key]);
+        assert_eq!(row.values(), values);
+    }
+}
+
+async fn a_row_without_some_fields_has_nulls_there<D: Driver>(place: Place<D>) {
+    let mut session = place.filled(&table(), &[]).await;
+    assert_eq!(session.insert_fields("user1", &[(2, b"c"), (0, b"a")]).await, Outcome::ok(1));
+    let (_, rows) = session.read("user1").await;
+    assert_eq!(rows.0[0].1, [(0, Some(b"a".to_vec())), (1, None), (2, Some(b"c".to_vec()))]);
+}
+
+async fn a_read_of_one_field_answers_only_that_field<D: Driver>(place: Place<D>) {
+    let mut session = place.filled(&table(), &[("user1", ABC)]).await;
+    let (outcome, rows) = session.read_fields("user1", &[1]).await;
+    assert_eq!(outcome, Outcome::ok(1));
+    assert_eq!(rows.0[0].1, [(1, Some(b"b".to_vec()))]);
+    let (_, rows) = session.read_fields("user1", &[2, 0]).await;
+    assert_eq!(rows.0[0].1, [(2, Some(b"c".to_vec())), (0, Some(b"a".to_vec()))]);
+}
+
+async fn an_update_of_one_field_leaves_the_others<D: Driver>(place: Place<D>) {
+    let mut session = place.filled(&table(), &[("user1", ABC), ("user2", ABC)]).await;
+    assert_eq!(session.update("user1", &[(1, "longer than before")]).await, Outcome::ok(1));
+    assert_eq!(session.read("user1").await.1.values(), ["a", "longer than before", "c"]);
+    assert_eq!(session.update("user1", &[(2, ""), (0, "A")]).await, Outcome::ok(1));
+    assert_eq!(session.read("user1").await.1.values(), ["A", "longer than before", ""]);
+    assert_eq!(session.read("user2").await.1.values(), ABC);
+}
+
+async fn an_update_to_the_same_value_is_ok<D: Driver>(place: Place<D>) {
+    let mut session = place.filled(&table(), &[("user1", ABC)]).await;
+    assert_eq!(session.update("user1", &[(1, "b")]).await, Outcome::ok(1));
+}
+
+async fn a_missing_row_is_not_found<D: Driver>(place: Place<D>) {
+    let mut session = place.filled(&table(), &[("user1", ABC)]).await;
+    let not_found = Outcome::bare(Status::NotFound);
+    let (outcome, rows) = session.read("user2").await;
+    assert_eq!((outcome, rows.0.len()), (not_found.clone(), 0));
+    assert_eq!(session.update("user2", &[(1, "x")]).await, not_found);
+    assert_eq!(session.delete("user2").await, not_found);
+    assert_eq!(session.read_modify_write("user2", 2, "x").await.0, not_found);
+    assert_eq!(session.read("user2").await.0, not_found, "nothing has made it");
+}
+
+async fn a_duplicate_insert_is_duplicate_and_changes_nothing<D: Driver>(place: Place<D>) {
+    let mut session = place.filled(&table(), &[("user1", ABC)]).await;
+    let outcome = session.insert("user1", &["x", "y", "z"]).await;
+    assert_eq!((outcome.status, outcome.rows), (Status::Duplicate, 0));
+    assert_eq!(session.read("user1").await.1.values(), ABC);
+}
+
+async fn a_deleted_row_is_gone_and_can_be_inserted_again<D: Driver>(place: Place<D>) {
+    let mut session = place.filled(&table(), &[("user1", ABC), ("user2", ABC)]).await;
+    assert_eq!(session.delete("user1").await, Outcome::ok(1));
+    assert_eq!(session.read("user1").await.0.status, Status::NotFound);
+    assert_eq!(session.scan("user", 10).await.1.keys(), ["user2"]);
+    assert_eq!(session.insert("user1", &["x", "y", "z"]).await, Outcome::ok(1));
+    assert_eq!(session.read("user1").await.1.values(), ["x", "y", "z"]);
+}
+
+async fn a_read_modify_write_answers_the_row_before_and_writes_its_field<D: Driver>(place: Place<D>) {
+    let mut session = place.filled(&table(), &[("user1", ABC)]).await;
+    let (outcome, before) = session.read_modify_write("user1", 2, "new").await;
+    assert_eq!(outcome, Outcome::ok(1));
+    assert_eq!(before.values(), ABC);
+    assert_eq!(session.read("user1").await.1.values(), ["a", "b", "new"]);
+}
+
+async fn a_scan_is_in_byte_order_from_its_start_key_on<D: Driver>(place: Place<D>) {
+    // Sorted by bytes; most languages sort them otherwise.
+    let keys =
+        ["USER2", "User1", "_user", "user", "user-1", "user1", "user10", "user2", "user_1", "usér", "é"];
+    let mut shuffled: Vec<_> = keys.map(|key| (key, [key, "b", "c"])).into();
+    shuffled.reverse();
+    shuffled.swap(1, 5);
+    let mut session = place.filled(&table(), &shuffled).await;
+    let (outcome, rows) = session.scan("A", 100).await;
+    assert_eq!(outcome, Outcome::ok(11));
+    assert_eq!(rows.keys(), keys);
+    for (key, fields) in &rows.0 {
+        assert_eq!(fields[0], (0, Some(key.clone().into_bytes())), "values belong to their key");
+        assert_eq!(fields.len(), 3);
+    }
+    assert_eq!(session.scan("user", 4).await.1.keys(), ["user", "user-1", "user1", "user10"], "inclusive");
+    assert_eq!(session.scan("user11", 2).await.1.keys(), ["user2", "user_1"], "between two keys");
+    assert_eq!(session.scan("user_1", 1).await.1.keys(), ["user_1"]);
+    assert_eq!(session.scan("us\u{e9}r", 50).await.0, Outcome::ok(2), "fewer rows than asked for");
+}
+
+async fn a_scan_past_the_end_is_ok_and_empty<D: Driver>(place: Place<D>) {
+    let mut session = place.filled(&table(), &[("user1", ABC)]).await;
+    let (outcome, rows) = session.scan("user2", 10).await;
+    assert_eq!((outcome, rows.0.len()), (Outcome::ok(0), 0));
+}
+
+async fn a_scan_of_one_field_answers_only_that_field<D: Driver>(place: Place<D>) {
+    let mut session = place.filled(&table(), &[("user1", ABC), ("user2", ["x", "y", "z"])]).await;
+    let (outcome, rows) = session.scan_fields("user", 10, &[1]).await;
+    assert_eq!(outcome, Outcome::ok(2));
+    assert_eq!(rows.keys(), ["user1", "user2"]);
+    assert_eq!(rows.0[1].1, [(1, Some(b"y".to_vec()))]);
+}
+
+async fn keys_that_differ_in_case_are_different_rows<D: Driver>(place: Place<D>) {
+    let rows = [("user1", ABC), ("USER1", ["x", "y", "z"]), ("user1 ", ["1", "2", "3"])];
+    let mut session = place.filled(&table(), &rows).await;
+    for (key, values) in rows {
+        assert_eq!(session.read(key).await.1.values(), values);
+    }
+    assert_eq!(session.delete("USER1").await, Outcome::ok(1));
+    assert_eq!(session.read("user1").await.1.values(), ABC);
+}
+
+async fn a_long_key_is_a_key<D: Driver>(place: Place<D>) {
+    let long = format!("user{}", "0".repeat(400));
+    let mut session = place.filled(&table(), &[(&long, ABC)]).await;
+    assert_eq!(session.read(&long).await.1.values(), ABC);
+}
+
+async fn a_field_that_the_table_lacks_is_rejected<D: Driver>(place: Place<D>) {
+    let mut session = place.filled(&table(), &[("user1", ABC)]).await;
+    assert_eq!(session.read_fields("user1", &[3]).await.0.status, Status::Rejected);
+    assert_eq!(session.update("user1", &[(3, "x")]).await.status, Status::Rejected);
+    assert_eq!(session.update("user1", &[]).await.status, Status::Rejected);
+    assert_eq!(session.insert_fields("user2", &[(3, b"x")]).await.status, Status::Rejected);
+    assert_eq!(session.read("user2").await.0.status, Status::NotFound);
+    assert_eq!(session.read("user1").await.1.values(), ABC, "the session goes on");
+}
+
+async fn a_table_with_rows_is_refused_and_untouched<D: Driver>(place: Place<D>) {
+    let mut session = place.filled(&table(), &[("user1", ABC)]).await;
+    let error = refusal(place.driver.prepare(&table(), Preparation::CreateIfEmpty).await);
+    let message = error.to_string();
+    assert!(matches!(error, TargetError::NotEmpty { .. }), "{message}");
+    assert!(message.contains("usertable") && message.contains("--drop"), "{message}");
+    assert_eq!(session.read("user1").await.1.values(), ABC);
+    assert!(place.driver.prepare(&table(), Preparation::UseExisting).await.is_ok());
+    assert_eq!(session.read("user1").await.1.values(), ABC);
+}
+
+async fn an_empty_table_is_used_as_it_is<D: Driver>(place: Place<D>) {
+    let mut session = place.filled(&table(), &[("user1", ABC)]).await;
+    session.delete("user1").await;
+    drop(session);
+    let mut session = place.filled(&table(), &[("user2", ABC)]).await;
+    assert_eq!(session.scan("", 10).await.1.keys(), ["user2"]);
+}
+
+async fn dropping_removes_the_rows<D: Driver>(place: Place<D>) {
+    drop(place.filled(&table(), &[("user1", ABC)]).await);
+    let narrower = TableSpec { fields: vec!["OTHER".to_owned()], shapes: vec![], ..table() };
+    place.driver.prepare(&narrower, Preparation::DropAndCreate).await.expect("dropped and created");
+    let mut session = place.session(&narrower).await;
+    assert_eq!(session.scan("", 10).await.0, Outcome::ok(0));
+    assert_eq!(session.insert_fields("user1", &[(0, b"x")]).await, Outcome::ok(1));
+    assert_eq!(session.read("user1").await.1.values(), ["x"], "the new layout holds");
+    // Dropping what is not there is no error.
+    let other = TableSpec { name: "other_table".to_owned(), ..table() };
+    assert!(place.driver.prepare(&other, Preparation::DropAndCreate).await.is_ok());
+}
+
+async fn a_missing_table_is_unusable<D: Driver>(place: Place<D>) {
+    let error = refusal(place.driver.prepare(&table(), Preparation::UseExisting).await);
+    let message = error.to_string();
+    assert!(matches!(error, TargetError::Unusable(_)), "{message}");
+    assert!(message.contains("--phase load"), "{message}");
+    // The same where the database exists, but not the table.
+    drop(place.filled(&table(), &[]).await);
+    let other = TableSpec { name: "other_table".to_owned(), ..table() };
+    let message = refusal(place.driver.prepare(&other, Preparation::UseExisting).await).to_string();
+    assert!(message.contains("other_table") && message.contains("--phase load"), "{message}");
+}
+
+async fn a_missing_column_is_unusable_by_name<D: Driver>(place: Place<D>) {
+    drop(place.filled(&table(), &[("user1", ABC)]).await);
+    let mut wider = table();
+    wider.fields.push("FIELD3".to_owned());
+    let error = refusal(place.driver.prepare(&wider, Preparation::UseExisting).await);
+    let message = error.to_string();
+    assert!(matches!(error, TargetError::Unusable(_)), "{message}");
+    assert!(message.contains("usertable") && message.contains("FIELD3"), "{message}");
+}
+
+async fn a_name_that_could_be_a_statement_is_refused<D: Driver>(place: Place<D>) {
+    for name in ["", "a b", "t; DROP TABLE u", "\"t\"", "t.u.v", "../t"] {
+        let table = TableSpec { name: name.to_owned(), ..table() };
+        let error = refusal(place.driver.prepare(&table, Preparation::DropAndCreate).await);
+        assert!(matches!(error, TargetError::Request(_)), "{error}");
+        assert!(error.to_string().contains(&format!("{name:?}")), "{error}");
+    }
+    let table = TableSpec { fields: vec!["F TEXT); --".to_owned()], ..table() };
+    let error = refusal(place.driver.prepare(&table, Preparation::DropAndCreate).await);
+    assert!(matches!(error, TargetError::Request(_)), "{error}");
+}
+
+/// Runs `job` on two sessions at once, each on a thread of its own as lanes are.
+fn at_once<D: Driver, T: Send>(
+    driver: &D,
+    table: &TableSpec,
+    job: impl AsyncFn(u32, &mut Calls<D::Session>) -> T + Sync,
+) -> [T; 2] {
+    let barrier = Barrier::new(2);
+    let lane = |number: u32| {
+        block_on(async {
+            let mut session = Calls(driver.connect(table, number).await.expect("a session opens"));
+            barrier.wait();
+            job(number, &mut session).await
+        })
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| lane(1));
+        let mine = scope.spawn(|| lane(0));
+        [mine.join().expect("lane 0"), other.join().expect("lane 1")]
+    })
+}
+
+async fn of_two_inserts_of_a_key_at_once_one_is_duplicate<D: Driver>(place: Place<D>) {
+    drop(place.filled(&table(), &[]).await);
+    let keys: Vec<_> = (0..50).map(|number| format!("user{number}")).collect();
+    let [mine, other] = at_once(&place.driver, &table(), async |number, session| {
+        let mut statuses = Vec::new();
+        for key in &keys {
+            let outcome = session.insert(key, &[&number.to_string(), "b", "c"]).await;
+            assert!(outcome.status != Status::Conflict, "the default settings wait: {outcome:?}");
+            statuses.push(outcome.status);
+        }
+        statuses
+    });
+    let mut session = place.session(&table()).await;
+    for ((key, mine), other) in keys.iter().zip(mine).zip(other) {
+        let winner = match (mine, other) {
+            (Status::Ok, Status::Duplicate) => "0",
+            (Status::Duplicate, Status::Ok) => "1",
+            both => panic!("{key}: {both:?}"),
+        };
+        assert_eq!(session.read(key).await.1.values(), [winner, "b", "c"]);
+    }
+}
+
+async fn updates_of_different_fields_at_once_keep_both<D: Driver>(place: Place<D>) {
+    drop(place.filled(&table(), &[("user1", ABC)]).await);
+    at_once(&place.driver, &table(), async |number, session| {
+        for round in 1..=50 {
+            let outcome = session.update("user1", &[(number, &round.to_string())]).await;
+            assert_eq!(outcome, Outcome::ok(1));
+            let (_, rows) = session.read_fields("user1", &[number]).await;
+            assert_eq!(rows.values(), [round.to_string()], "nobody else writes this field");
+        }
+    });
+    let mut session = place.session(&table()).await;
+    assert_eq!(session.read("user1").await.1.values(), ["50", "50", "c"]);
+}
+
+async fn who_answered_is_told<D: Driver>(place: Place<D>) {
+    let info =
+        place.driver.prepare(&table(), Preparation::CreateIfEmpty).await.expect("the table is created");
+    assert!(!info.address.is_empty() && !info.version.is_empty());
+    assert!(!info.settings.is_empty());
+    assert!(info.settings.values().all(|value| !value.is_empty()), "{:?}", info.settings);
+}
