@@ -12,6 +12,14 @@ mod duckdb;
 mod fjall;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod order;
+#[cfg(all(feature = "analyze", feature = "postgres", feature = "sqlite"))]
+mod mistakes;
+#[cfg(feature = "sqlite")]
+mod interrupt;
+#[cfg(feature = "postgres")]
+mod secrets;
+#[cfg(feature = "sqlite")]
+mod stall;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod settings;

@@ -42,12 +42,12 @@ fn assert_in_order(replayed: &Replayed, ops: u64) {
 #[test]
 fn no_read_precedes_its_insert_on_sqlite_while_another_process_holds_the_write_lock() {
     let folder = Folder::in_memory();
-    folder.ok(&format!("{WORKLOAD} --ops 20000"));
+    folder.ok(&format!("{WORKLOAD} --ops 10000"));
     folder.ok("replay --db sqlite workloadd --url test.db --phase load");
     let ran = with_a_busy_writer(&folder.path("test.db"), || {
         folder.ok("replay --db sqlite workloadd --url test.db --phase run --threads 16")
     });
-    assert_in_order(&ran.result(&folder), 20_000);
+    assert_in_order(&ran.result(&folder), 10_000);
 }
 
 #[cfg(feature = "postgres")]
@@ -72,26 +72,26 @@ mod postgres {
     #[test]
     fn no_read_precedes_its_insert_on_postgres_however_slow_inserts_are() {
         let folder = Folder::new();
-        folder.ok(&format!("{WORKLOAD} --ops 50000"));
+        folder.ok(&format!("{WORKLOAD} --ops 20000"));
         let url = slow_to_insert(&folder, "in_order");
         let ran =
             folder.ok(&format!("replay --db postgres workloadd --url {url} --phase run --threads 16"));
         let replayed = ran.result(&folder);
-        assert_in_order(&replayed, 50_000);
-        assert!(replayed.meta.elapsed_ns > 2_000 * 20_000_000 / 16, "inserts were not slow");
+        assert_in_order(&replayed, 20_000);
+        assert!(replayed.meta.elapsed_ns > 800 * 20_000_000 / 16, "inserts were not slow");
     }
 
     #[test]
     fn a_read_that_did_not_wait_for_its_insert_is_labelled_a_race() {
         let folder = Folder::new();
-        folder.ok(&format!("{WORKLOAD} --ops 10000"));
+        folder.ok(&format!("{WORKLOAD} --ops 5000"));
         let url = slow_to_insert(&folder, "racing");
         let ran = folder.ok(&format!(
             "replay --db postgres workloadd --url {url} --phase run --threads 16 --order none"
         ));
         let replayed = ran.result(&folder);
         assert_eq!(replayed.meta.order, "none");
-        assert_eq!(replayed.rows.len(), 10_000);
+        assert_eq!(replayed.rows.len(), 5_000);
         let races: Vec<_> = replayed.rows.iter().filter(|row| row.status == Status::NotFound).collect();
         assert!(!races.is_empty(), "no read came too early: {:?}", replayed.meta.counts);
         for race in &races {

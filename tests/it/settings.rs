@@ -71,7 +71,8 @@ fn the_command_line_beats_every_file_wherever_it_stands_and_the_last_file_wins()
 #[test]
 fn a_misspelled_setting_is_a_warning_with_the_right_name_and_an_error_if_strict() {
     let folder = Folder::new();
-    let base = "gen --phase run -p recordcount=1000 -p operationcount=10 -p operations=10000";
+    folder.write("w", "recordcount=1000\noperationcount=10\n");
+    let base = "gen w --phase run -p operations=10000";
     let lenient = folder.ok(base);
     assert!(lenient.err.contains("unknown property operations (-p)"), "{}", lenient.err);
     assert!(lenient.err.contains("did you mean operationcount?"), "{}", lenient.err);
@@ -79,7 +80,8 @@ fn a_misspelled_setting_is_a_warning_with_the_right_name_and_an_error_if_strict(
     assert!(strict.err.contains("did you mean operationcount?"), "{}", strict.err);
     assert!(folder.names("strict").is_empty());
     // Also if the setting that was meant is missed.
-    let missed = folder.run("gen --phase run -p recordcount=1000 -p operations=10000 -o missed").expect_code(2);
+    folder.write("v", "recordcount=1000\noperations=10000\n");
+    let missed = folder.run("gen -P v --phase run -o missed").expect_code(2);
     assert!(missed.err.contains("operationcount is not set"), "{}", missed.err);
     assert!(missed.err.contains("did you mean operationcount?"), "{}", missed.err);
 }
@@ -112,7 +114,7 @@ fn an_impossible_setting_is_refused_at_once_by_name_and_value_and_nothing_is_wri
     ];
     for (settings, fragments) in cases {
         let folder = Folder::new();
-        let mut arguments = "gen -p recordcount=1000 -p operationcount=10000".to_owned();
+        let mut arguments = "gen workloada -p recordcount=1000 -p operationcount=10000".to_owned();
         for setting in settings.split(' ').filter(|setting| !setting.is_empty()) {
             arguments += &format!(" -p {setting}");
         }
