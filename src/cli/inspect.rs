@@ -56,7 +56,12 @@ pub fn run(args: &InspectArgs) -> Result<Verdict> {
                 "{} sessions on {} lanes · pace {} · order {}",
                 meta.sessions, meta.lanes, meta.pace, meta.order
             );
+            println!("settings of the database:");
             for (name, value) in &meta.server.settings {
+                println!("  {name} = {value}");
+            }
+            println!("settings of the replay:");
+            for (name, value) in &meta.config {
                 println!("  {name} = {value}");
             }
         }

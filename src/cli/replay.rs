@@ -304,6 +304,8 @@ fn plan(args: &ReplayArgs, request: &Request, phase: Phase, path: PathBuf) -> Re
     if let Some(url) = &target.url {
         config.insert("url".to_owned(), redacted_url(url));
     }
+    config.insert("table".to_owned(), table.clone().unwrap_or_else(|| trace.table.clone()));
+    config.insert("seed".to_owned(), trace.seed.to_string());
     Ok(ReplayPlan {
         trace: path,
         target,

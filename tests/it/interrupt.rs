@@ -52,6 +52,24 @@ fn ctrl_c_ends_a_run_soon_with_everything_it_did() {
 }
 
 #[test]
+fn ctrl_c_ends_gen_and_removes_the_unfinished_file() {
+    let folder = Folder::in_memory();
+    let running = folder.start("gen workloada --records 10 --ops 1000000000 --values seeded --jobs 2");
+    let partial = "workloada.run.parquet.partial".to_owned();
+    let begin = Instant::now();
+    while !folder.names("traces").contains(&partial) {
+        assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", folder.names("traces"));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    running.signal(Signal::INT);
+    let signalled = Instant::now();
+    let ran = running.wait().expect_code(130);
+    assert!(signalled.elapsed() < Duration::from_secs(3), "{:?}", signalled.elapsed());
+    assert!(ran.err.contains("workloada.run.parquet was not finished and is removed"), "{}", ran.err);
+    assert_eq!(folder.names("traces"), ["workloada.load.parquet"]);
+}
+
+#[test]
 fn a_second_ctrl_c_does_not_wait_for_operations_in_flight() {
     let folder = Folder::in_memory();
     let (mut running, start) = begin(&folder, "-p sqlite.journalmode=DELETE");
@@ -101,7 +119,8 @@ fn a_killed_replay_loses_at_most_the_last_five_seconds() {
     assert_eq!(kept, due, "rows older than 5 s");
     let (rows, missing) = (replayed.rows.len(), 30_000 - replayed.rows.len());
     let counts = ycsb_trace::cli::progress::count_text;
-    let said = format!("{} of 30,000 operations kept, {} missing", counts(rows as u64), counts(missing as u64));
+    let said =
+        format!("{} of 30,000 operations kept, {} missing", counts(rows as u64), counts(missing as u64));
     assert!(repaired.out.contains(&said), "{}", repaired.out);
     assert_eq!(folder.ok("repair").out.lines().count(), 1, "there is nothing left to repair");
 }
