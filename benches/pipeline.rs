@@ -22,7 +22,8 @@ use ycsb_trace::workload::{Properties, WorkloadSpec, builtin};
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let benches: [(&str, fn(&Path)); 4] = [("gen", bench_gen), ("null", bench_null), ("pace", bench_pace), ("size", bench_size)];
+    let benches: [(&str, fn(&Path)); 4] =
+        [("gen", bench_gen), ("null", bench_null), ("pace", bench_pace), ("size", bench_size)];
     for (name, bench) in benches {
         if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
             println!("\n== {name}");
@@ -40,7 +41,13 @@ fn spec(workload: &str, records: u64, ops: u64) -> WorkloadSpec {
     WorkloadSpec::from_properties(workload, &properties, true, true).expect("a workload").0
 }
 
-fn write_trace(folder: &Path, spec: &WorkloadSpec, phase: Phase, values: ValueMode, jobs: usize) -> (PathBuf, f64) {
+fn write_trace(
+    folder: &Path,
+    spec: &WorkloadSpec,
+    phase: Phase,
+    values: ValueMode,
+    jobs: usize,
+) -> (PathBuf, f64) {
     let plan = GenPlan { spec, seed: 1, phase, values, arrival: None, jobs, shard: None, load_hash: None };
     let path = folder.join(format!("{}-{}", values.name(), plan.file_name()));
     let began = Instant::now();
@@ -65,8 +72,10 @@ fn bench_gen(folder: &Path) {
             }
         }
         let began = Instant::now();
-        let compressed: usize =
-            values.chunks(1 << 20).map(|chunk| zstd::bulk::compress(chunk, 1).expect("compressible").len()).sum();
+        let compressed: usize = values
+            .chunks(1 << 20)
+            .map(|chunk| zstd::bulk::compress(chunk, 1).expect("compressible").len())
+            .sum();
         let zstd_seconds = began.elapsed().as_secs_f64();
         println!(
             "inline 10 × 100 bytes, one thread: {:.0} MB/s of values, zstd-1 alone {:.0} MB/s: ratio {:.2} ({:.0} % compressed) (round {round})",
@@ -90,6 +99,9 @@ fn run(folder: &Path, trace: &Path, pace: Pace, sessions: u32, lanes: u32) -> Fi
         target_per_second: None,
         speed: 1.0,
         order: Order::Deps,
+        retries: 0,
+        op_timeout: None,
+        drop_late: None,
         results: folder.join("results"),
         time_limit: None,
         interval: Duration::from_secs(1),
@@ -101,7 +113,9 @@ fn run(folder: &Path, trace: &Path, pace: Pace, sessions: u32, lanes: u32) -> Fi
 /// The loop with no database under it, every operation logged and on disk.
 fn bench_null(folder: &Path) {
     const OPS: u64 = 20_000_000;
-    for (workload, sessions, lanes) in [("workloadc", 2, 2), ("workloadc", 1, 1), ("workloada", 2, 2), ("workloada", 1, 1)] {
+    for (workload, sessions, lanes) in
+        [("workloadc", 2, 2), ("workloadc", 1, 1), ("workloada", 2, 2), ("workloada", 1, 1)]
+    {
         let (trace, _) = write_trace(folder, &spec(workload, 100_000, OPS), Phase::Run, ValueMode::Seeded, 2);
         for _ in 0..3 {
             let began = Instant::now();
@@ -133,7 +147,12 @@ fn bench_pace(folder: &Path) {
         for group in 0..result.row_groups() {
             result
                 .scan(group, |rows| {
-                    lags.extend(rows.start_ns.iter().zip(rows.intended_ns.iter()).map(|(start, &intended)| start - intended as u64));
+                    lags.extend(
+                        rows.start_ns
+                            .iter()
+                            .zip(rows.intended_ns.iter())
+                            .map(|(start, &intended)| start - intended as u64),
+                    );
                 })
                 .expect("rows");
         }

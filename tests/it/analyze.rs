@@ -80,6 +80,7 @@ impl Run {
             errors: Vec::new(),
             overhead: OverheadMeta { clock_read_ns: 24, wake_late_p50_ns: 33_000, wake_late_p99_ns: 50_000 },
             recorder_stalls: 0,
+            sustained: None,
             histograms: Vec::new(),
         };
         Run { meta, samples: Vec::new(), codes: vec![String::new()] }
