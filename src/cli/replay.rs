@@ -12,7 +12,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use super::Verdict;
 use super::generate::Phases;
 use super::parse_duration;
-use super::progress::{Progress, count_text, duration_text, rate_text};
+use super::progress::{self, PLAIN_INTERVAL, Progress, count_text, duration_text, rate_text};
 use super::settings::{PropertyArgs, redacted, redacted_url};
 use crate::driver::{self, Driver, Preparation, Target, Visitor};
 use crate::op::OpKind;
@@ -309,6 +309,7 @@ fn plan(args: &ReplayArgs, request: &Request, phase: Phase, path: PathBuf) -> Re
         ),
         None => Pace::Unpaced,
     };
+    let default_interval = if progress::is_live() { Duration::from_secs(1) } else { PLAIN_INTERVAL };
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
     let mut target = request.target.clone();
     target.seed = trace.seed;
@@ -342,7 +343,7 @@ fn plan(args: &ReplayArgs, request: &Request, phase: Phase, path: PathBuf) -> Re
         drop_late: args.drop_late,
         results: args.results.clone(),
         time_limit: request.time_limit,
-        interval: args.interval.unwrap_or(Duration::from_secs(1)).max(Duration::from_millis(50)),
+        interval: args.interval.unwrap_or(default_interval).max(Duration::from_millis(50)),
         config,
     })
 }
@@ -428,7 +429,8 @@ impl Visitor for Execute<'_> {
                     pace_text(self.plan),
                     result.display()
                 );
-                progress = Some(Progress::new(trace.phase.name(), trace.rows));
+                // Snapshots come at the interval that was asked for: every one is a line.
+                progress = Some(Progress::new(trace.phase.name(), trace.rows, Duration::ZERO));
             }
             Event::Progress { snapshot, backlog } => {
                 let rate = snapshot.interval_rows as f64 * 1e9 / snapshot.interval_ns.max(1) as f64;
