@@ -1,0 +1,40 @@
+# What a person types. Everything goes through cargo; see CONTRIBUTING.md for the details.
+#
+# One build profile (dev) serves the demo and the tests; only `bench` and `install` use release.
+
+.PHONY: help demo test test-quick bench lint install
+
+help:
+	@echo 'make demo        generate, replay on two embedded databases and compare (needs Rust and a C compiler)'
+	@echo 'make test        every test; installs or asks for PostgreSQL and Python first'
+	@echo 'make test-quick  tests that need no server and no Python, with SQLite and fjall'
+	@echo 'make lint        formatting, clippy and documentation, as CI checks them'
+	@echo 'make bench       micro-benchmarks (release build)'
+	@echo 'make install     install the program with cargo (release build)'
+
+demo:
+	@scripts/setup build
+	@echo 'Building. The first time this takes about 5 minutes on two cores; then about 30 s of demo.'
+	cargo run --locked -- demo
+
+test:
+	@scripts/setup test
+	cargo test --locked
+
+test-quick:
+	@scripts/setup build
+	cargo test --locked --no-default-features --features sqlite,fjall
+
+bench:
+	@scripts/setup build
+	cargo test --locked --release --lib -- --ignored --nocapture --test-threads 1
+
+lint:
+	cargo fmt --check
+	cargo clippy --locked --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps
+
+install:
+	@scripts/setup build
+	@echo 'Building for release. This takes 10 to 20 minutes on two cores.'
+	cargo install --locked --path .
