@@ -25,5 +25,6 @@ mod settings;
 mod sqlite;
 #[cfg(feature = "sqlite")]
 mod stall;
+mod streams;
 mod support;
 mod traces;
