@@ -10,20 +10,20 @@ mod counts;
 mod duckdb;
 #[cfg(feature = "fjall")]
 mod fjall;
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
-mod order;
-#[cfg(all(feature = "analyze", feature = "postgres", feature = "sqlite"))]
-mod mistakes;
 #[cfg(feature = "sqlite")]
 mod interrupt;
-#[cfg(feature = "postgres")]
-mod secrets;
-#[cfg(feature = "sqlite")]
-mod stall;
+#[cfg(all(feature = "analyze", feature = "postgres", feature = "sqlite"))]
+mod mistakes;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod order;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "postgres")]
+mod secrets;
 mod settings;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(feature = "sqlite")]
+mod stall;
 mod support;
 mod traces;
