@@ -14,6 +14,7 @@ mod fjall;
 mod interrupt;
 #[cfg(all(feature = "analyze", feature = "postgres", feature = "sqlite"))]
 mod mistakes;
+mod hostile;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod order;
 #[cfg(feature = "postgres")]
