@@ -546,17 +546,12 @@ fn decode<T: Copy>(
 ) -> Result<Vec<T>, FileError> {
     let column = column.as_dictionary::<Int32Type>();
     let names = column.values().as_string::<i32>();
-    let values: Vec<Option<T>> = names.iter().map(|name| name.and_then(from_name)).collect();
-    column
-        .keys()
-        .values()
-        .iter()
-        .map(|&key| {
-            values
-                .get(key as usize)
-                .copied()
-                .flatten()
-                .ok_or_else(|| inconsistent(path, "an operation or status that this program does not know"))
-        })
-        .collect()
+    let unknown = || inconsistent(path, "an operation or status that this program does not know");
+    let values: Option<Vec<T>> = names.iter().map(|name| name.and_then(from_name)).collect();
+    let values = values.ok_or_else(unknown)?;
+    let keys = column.keys().values();
+    if keys.iter().any(|&key| key as usize >= values.len()) {
+        return Err(unknown());
+    }
+    Ok(keys.iter().map(|&key| values[key as usize]).collect())
 }

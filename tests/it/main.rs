@@ -10,6 +10,7 @@ mod counts;
 mod duckdb;
 #[cfg(feature = "fjall")]
 mod fjall;
+mod hostile;
 #[cfg(feature = "sqlite")]
 mod interrupt;
 #[cfg(all(feature = "analyze", feature = "postgres", feature = "sqlite"))]

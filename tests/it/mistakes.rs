@@ -72,7 +72,7 @@ const MISTAKES: &[(&str, i32, &[&str])] = &[
     ("gen workloada --recrods 5", 2, &["--recrods", "'--records'"]),
     ("gen workloada --values big", 2, &["big", "inline, seeded"]),
     ("replay workloada", 2, &["--db <NAME>"]),
-    ("replay --db sim workloada --order key", 2, &["key", "deps, none"]),
+    ("replay --db sim workloada --order random", 2, &["random", "deps", "none"]),
     ("replay --db sim workloada --interval soon", 2, &["\"soon\" is not a duration"]),
     ("replay --db sim workloada --threads 0", 2, &["0 connections", "--threads"]),
     ("replay --db sim workloada --threads 1000000", 2, &["1000000 connections", "10,000"]),
@@ -133,7 +133,7 @@ const MISTAKES: &[(&str, i32, &[&str])] = &[
 fn each_mistake_has_its_exit_code_and_a_complaint_that_names_it_and_changes_nothing() {
     let folder = folder_of_mistakes();
     let contents = || [".", "traces", "results"].map(|name| folder.names(name));
-    let before = contents();
+    let mut before = contents();
     let mut wrong = Vec::new();
     for (arguments, code, fragments) in MISTAKES {
         let ran = folder.run(arguments);
@@ -149,7 +149,8 @@ fn each_mistake_has_its_exit_code_and_a_complaint_that_names_it_and_changes_noth
             wrong.push(format!("{arguments}\n  panicked: {said}"));
         }
         if contents() != before {
-            wrong.push(format!("{arguments}\n  left {:?}", contents()));
+            before = contents();
+            wrong.push(format!("{arguments}\n  left {before:?}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
