@@ -8,8 +8,12 @@ mod contract;
 mod duckdb;
 #[cfg(feature = "fjall")]
 mod fjall;
+mod golden;
+mod memory;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod readme;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod structure;
 mod support;
