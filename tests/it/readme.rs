@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use ycsb_trace::cli::Cli;
 #[cfg(all(feature = "sqlite", feature = "fjall", feature = "postgres"))]
 use ycsb_trace::driver;
@@ -52,6 +52,26 @@ fn every_command_line_in_the_documents_is_understood() {
         }
     }
     assert!(seen >= 9, "only {seen} command lines were found");
+}
+
+/// Flags that the text mentions with their command, such as `replay --target`.
+#[test]
+fn every_flag_the_documents_name_is_one_of_its_command() {
+    let program = Cli::command();
+    let mut seen = 0;
+    for document in DOCUMENTS {
+        for command in program.get_subcommands() {
+            for mention in text(document).split(&format!("`{} --", command.get_name())).skip(1) {
+                let end =
+                    mention.find(|c: char| !c.is_ascii_lowercase() && c != '-').unwrap_or(mention.len());
+                let flag = &mention[..end];
+                let known = command.get_arguments().any(|argument| argument.get_long() == Some(flag));
+                assert!(known, "{document}: {} has no --{flag}", command.get_name());
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen >= 8, "only {seen} flags were found");
 }
 
 #[test]
