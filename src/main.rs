@@ -1,11 +1,13 @@
 //! The `ycsb-trace` program: parse, run, report; errors become exit codes here.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
 use ycsb_trace::cli::{self, Cli};
 
 fn main() -> ExitCode {
+    report_full_disks();
     let outcome = cli::run(Cli::parse());
     if let Err(failure) = &outcome {
         if is_broken_pipe(failure) {
@@ -14,6 +16,13 @@ fn main() -> ExitCode {
         eprintln!("error: {failure:#}");
     }
     ExitCode::from(cli::exit_code(&outcome))
+}
+
+/// Writing beyond a limit on the size of files (`ulimit -f`) sends a signal that ends a program
+/// without a word. With any handler for it the write fails instead, and that is reported like a
+/// full disk.
+fn report_full_disks() {
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
 }
 
 /// Somebody closed our standard output, as `head` does: no error.

@@ -331,7 +331,7 @@ fn analyze_run(file: &RunFile, label: String, options: &Options) -> Result<RunRe
         checks,
         caveats: Vec::new(),
     };
-    run.caveats = caveats(&run, options);
+    run.caveats = caveats(&run, &tally, options);
     Ok(run)
 }
 
@@ -410,7 +410,7 @@ fn checks(meta: &RunMeta, tally: &Tally, all: &OpReport) -> Vec<Check> {
 }
 
 /// When not to believe a run.
-fn caveats(run: &RunReport, options: &Options) -> Vec<NotedCaveat> {
+fn caveats(run: &RunReport, tally: &Tally, options: &Options) -> Vec<NotedCaveat> {
     let mut caveats = Vec::new();
     for check in run.checks.iter().filter(|check| !check.holds) {
         caveats.push(Caveat::CheckFailed { what: check.what.clone(), detail: check.detail.clone() });
@@ -431,7 +431,7 @@ fn caveats(run: &RunReport, options: &Options) -> Vec<NotedCaveat> {
     if is_unpaced(run) {
         caveats.push(Caveat::Unpaced);
     } else {
-        caveats.extend(large_lag(run));
+        caveats.extend(large_lag(tally));
     }
     let few: Vec<FewOps> =
         run.ops.0.iter().filter_map(|(op, of_kind)| few_ops(op, of_kind.as_ref()?, options)).collect();
@@ -461,11 +461,14 @@ fn is_unpaced(run: &RunReport) -> bool {
     run.pace == "unpaced"
 }
 
-/// p99 of the lag beyond ten times the median service time.
-fn large_lag(run: &RunReport) -> Option<Caveat> {
-    let value = |summary: &Summary, percentile: &str| summary.percentiles.get(percentile)?.as_ref()?.value_ns;
-    let lag_p99 = value(&run.all.lag.ok, "99")?;
-    let service_p50 = value(&run.all.service.ok, "50")?;
+/// p99 of the lag beyond ten times the median service time, whichever percentiles are asked for.
+fn large_lag(tally: &Tally) -> Option<Caveat> {
+    let near = |distribution: Distribution, percentile: &str| {
+        let members: Vec<usize> = OpKind::ALL.into_iter().map(|kind| position(kind, distribution)).collect();
+        tally.union(&members).near(&percentile.parse().expect("a percentile"))
+    };
+    let lag_p99 = near(Distribution::LagOk, "99")?;
+    let service_p50 = near(Distribution::Service, "50")?;
     (lag_p99 > service_p50.saturating_mul(10)).then(|| Caveat::LargeLag {
         lag_p99: units::duration(lag_p99),
         service_p50: units::duration(service_p50),

@@ -179,6 +179,17 @@ impl Histogram {
         (self.count > 0).then_some(self.max)
     }
 
+    /// The value of a percentile, low by less than 1/2048 of itself: for judging, not for reporting.
+    pub fn near(&self, percentile: &Percentile) -> Option<u64> {
+        let rank = (self.count > 0).then(|| percentile.rank(self.count))?;
+        let mut below = 0;
+        let reaches = |index: &usize| {
+            below += self.buckets[*index];
+            below >= rank
+        };
+        (bucket(self.min)..=bucket(self.max)).find(reaches).map(|index| Range::of_bucket(index).low)
+    }
+
     /// Sum over count, both exact, rounded to the nearest whole number.
     pub fn mean(&self) -> Option<u64> {
         let count = u128::from(self.count);
@@ -630,5 +641,8 @@ mod tests {
         assert_eq!(histogram.mean(), Some(u64::MAX - 1));
         assert_eq!((histogram.min(), histogram.max()), (Some(u64::MAX - 2), Some(u64::MAX)));
         assert_eq!(Histogram::default().mean(), None);
+        assert_eq!(Histogram::default().near(&"50".parse().unwrap()), None);
+        let near = histogram.near(&"50".parse().unwrap()).unwrap();
+        assert!(near <= u64::MAX - 2 && u64::MAX - near < u64::MAX / 2048);
     }
 }

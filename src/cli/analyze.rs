@@ -62,7 +62,7 @@ fn duration_ns(text: &str) -> Result<u64, String> {
     };
     let number: f64 = number.trim().parse().map_err(|_| complaint())?;
     let ns = (number * unit_ns).round();
-    if ns >= 1.0 && ns <= 1e18 { Ok(ns as u64) } else { Err(complaint()) }
+    if (1.0..=1e18).contains(&ns) { Ok(ns as u64) } else { Err(complaint()) }
 }
 
 /// Analyses, and prints or writes the report.

@@ -1,5 +1,6 @@
 //! `gen`: from a workload file and flags to trace files.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -8,11 +9,11 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 use super::Verdict;
-use super::progress::{Progress, count_text};
-use super::settings::{PropertyArgs, report_warnings};
+use super::progress::{PLAIN_INTERVAL, Progress, count_text};
+use super::settings::{PropertyArgs, redacted, report_warnings};
 use crate::generate::{self, Arrival, GenPlan, ValueMode};
 use crate::trace::meta::{Phase, TraceMeta};
-use crate::workload::{Properties, WorkloadSpec, builtin};
+use crate::workload::{self, Properties, WorkloadSpec, builtin, visible};
 
 /// Which phases to generate or replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -171,18 +172,15 @@ fn shards(args: &GenerateArgs) -> Result<Vec<Option<(u64, u64)>>> {
 pub fn run(args: &GenerateArgs) -> Result<Verdict> {
     let (name, properties) = properties(args)?;
     let phases = args.phase.list();
-    let (spec, warnings) = WorkloadSpec::from_properties(
-        &name,
-        &properties,
-        phases.contains(&Phase::Load),
-        phases.contains(&Phase::Run),
-    )?;
+    let (load, run) = (phases.contains(&Phase::Load), phases.contains(&Phase::Run));
+    let (spec, warnings) =
+        WorkloadSpec::from_properties(&name, &properties, load, run).or_else(|failure| {
+            report_warnings(&workload::doubts(&properties), false)?;
+            Err(anyhow::Error::from(failure))
+        })?;
     report_warnings(&warnings, args.properties.strict)?;
     if args.show_config {
-        for (property, setting) in spec.effective() {
-            println!("{property}={} ({})", setting.value, setting.source);
-        }
-        return Ok(Verdict::Done);
+        return show_config(&spec, &properties);
     }
     let arrival = match (args.arrival, args.rate) {
         (Some(process), Some(per_second)) => {
@@ -239,6 +237,19 @@ pub fn run(args: &GenerateArgs) -> Result<Verdict> {
     Ok(Verdict::Done)
 }
 
+/// Prints what decides the trace, defaults too, then what was set besides it.
+fn show_config(spec: &WorkloadSpec, properties: &Properties) -> Result<Verdict> {
+    let effective = spec.effective().iter().map(|(property, setting)| (*property, setting));
+    let others =
+        properties.iter().filter(|(property, _)| spec.effective().iter().all(|known| known.0 != *property));
+    let mut out = std::io::stdout();
+    for (property, setting) in effective.chain(others) {
+        let value = visible(&redacted(property, &setting.value));
+        writeln!(out, "{property}={value} ({})", setting.source)?;
+    }
+    Ok(Verdict::Done)
+}
+
 /// Writes one file, or finds that it is there already.
 fn write(plan: &GenPlan<'_>, args: &GenerateArgs, stop: &AtomicBool) -> Result<Option<TraceMeta>> {
     let path = args.output.join(plan.file_name());
@@ -253,7 +264,7 @@ fn write(plan: &GenPlan<'_>, args: &GenerateArgs, stop: &AtomicBool) -> Result<O
         return Ok(Some(meta));
     }
     let ops = plan.ops();
-    let mut progress = Progress::new(&format!("gen {}", plan.phase.name()), ops.end - ops.start);
+    let mut progress = Progress::new(&format!("gen {}", plan.phase.name()), ops.end - ops.start, PLAIN_INTERVAL);
     let mut done = 0;
     let made = generate::generate(plan, &path, stop, |rows| {
         done += rows;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Between plain lines, when nobody watches live.
-const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
+/// Between plain lines, when nobody watches live and nobody asked for another interval.
+pub const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A bar with rate and ETA.
 pub struct Progress {
@@ -15,14 +15,21 @@ pub struct Progress {
     live: bool,
     what: String,
     total: u64,
+    between_lines: Duration,
     began: Instant,
     last_line: Instant,
 }
 
+/// Does somebody watch?
+pub fn is_live() -> bool {
+    std::io::stderr().is_terminal()
+}
+
 impl Progress {
-    /// Begins `what`, of `total` operations.
-    pub fn new(what: &str, total: u64) -> Progress {
-        let live = std::io::stderr().is_terminal();
+    /// Begins `what`, of `total` operations. Where nobody watches, at least `between_lines` passes
+    /// from one plain line to the next.
+    pub fn new(what: &str, total: u64, between_lines: Duration) -> Progress {
+        let live = is_live();
         let style = ProgressStyle::with_template(
             "{prefix} {wide_bar:.cyan/dim} {human_pos}/{human_len} · {per_sec} · ETA {eta}{msg}",
         )
@@ -31,14 +38,14 @@ impl Progress {
         bar.set_style(style);
         bar.set_prefix(what.to_owned());
         let now = Instant::now();
-        Progress { bar, live, what: what.to_owned(), total, began: now, last_line: now }
+        Progress { bar, live, what: what.to_owned(), total, between_lines, began: now, last_line: now }
     }
 
     /// So many operations are done; `note` is shown after the figures.
     pub fn set(&mut self, done: u64, note: &str) {
         self.bar.set_position(done);
         self.bar.set_message(note.to_owned());
-        if self.live || self.last_line.elapsed() < PLAIN_INTERVAL {
+        if self.live || self.last_line.elapsed() < self.between_lines || done == self.total {
             return;
         }
         self.last_line = Instant::now();

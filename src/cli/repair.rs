@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 
 use super::Verdict;
@@ -24,7 +24,12 @@ pub fn run(args: &RepairArgs) -> Result<Verdict> {
     if unfinished.is_empty() {
         println!("{}: nothing to repair, no replay was cut off here", args.path.display());
     }
+    let mut running = Vec::new();
     for run in unfinished {
+        if run.is_running {
+            running.push(run.target.display().to_string());
+            continue;
+        }
         let mut tally = Tally::default();
         run.scan(|rows| {
             for row in 0..rows.kinds.len() {
@@ -50,6 +55,12 @@ pub fn run(args: &RepairArgs) -> Result<Verdict> {
             count_text(meta.rows),
             count_text(meta.trace_rows),
             count_text(meta.trace_rows - meta.rows)
+        );
+    }
+    if !running.is_empty() {
+        bail!(
+            "the replay that writes {} is still running; let it end, or stop it with Ctrl-C, which keeps its result",
+            running.join(" and ")
         );
     }
     Ok(Verdict::Done)

@@ -12,7 +12,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use super::Verdict;
 use super::generate::Phases;
 use super::parse_duration;
-use super::progress::{Progress, count_text, duration_text, rate_text};
+use super::progress::{self, PLAIN_INTERVAL, Progress, count_text, duration_text, rate_text};
 use super::settings::{PropertyArgs, redacted, redacted_url};
 use crate::driver::{self, Driver, Preparation, Target, Visitor};
 use crate::op::OpKind;
@@ -28,6 +28,8 @@ use crate::workload::Properties;
 enum OrderArg {
     /// A read waits for the insert of its row
     Deps,
+    /// Operations on one key keep the order of the trace
+    Key,
     /// Nothing waits; what goes wrong because of that is labelled RACE
     None,
 }
@@ -78,6 +80,16 @@ pub struct ReplayArgs {
     /// Threads that execute operations [default: one per CPU, at most one per connection]
     #[arg(long, value_name = "N")]
     lanes: Option<u32>,
+    /// Tries after the first, where the error says that another may succeed
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    retries: u32,
+    /// Give an operation up after this time, close its connection and open another
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    op_timeout: Option<Duration>,
+    /// Drop operations that could not start within this time of their intended start; without it
+    /// they are executed late, as fast as the database can
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    drop_late: Option<Duration>,
     /// End the run after this time (property maxexecutiontime, in seconds)
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
@@ -245,6 +257,9 @@ fn interpret(args: &ReplayArgs) -> Result<Request> {
             bail!("--speed changes the times of the trace and --target replaces them: give one of the two");
         }
     }
+    if args.op_timeout.is_some_and(|timeout| timeout.is_zero()) {
+        bail!("--op-timeout 0: no operation could be answered in time");
+    }
     if let Some(share) = args.max_error_rate
         && !(0.0..=1.0).contains(&share)
     {
@@ -294,6 +309,7 @@ fn plan(args: &ReplayArgs, request: &Request, phase: Phase, path: PathBuf) -> Re
         ),
         None => Pace::Unpaced,
     };
+    let default_interval = if progress::is_live() { Duration::from_secs(1) } else { PLAIN_INTERVAL };
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
     let mut target = request.target.clone();
     target.seed = trace.seed;
@@ -319,11 +335,15 @@ fn plan(args: &ReplayArgs, request: &Request, phase: Phase, path: PathBuf) -> Re
         pace,
         order: match args.order {
             OrderArg::Deps => Order::Deps,
+            OrderArg::Key => Order::Key,
             OrderArg::None => Order::None,
         },
+        retries: args.retries,
+        op_timeout: args.op_timeout,
+        drop_late: args.drop_late,
         results: args.results.clone(),
         time_limit: request.time_limit,
-        interval: args.interval.unwrap_or(Duration::from_secs(1)).max(Duration::from_millis(50)),
+        interval: args.interval.unwrap_or(default_interval).max(Duration::from_millis(50)),
         config,
     })
 }
@@ -409,7 +429,8 @@ impl Visitor for Execute<'_> {
                     pace_text(self.plan),
                     result.display()
                 );
-                progress = Some(Progress::new(trace.phase.name(), trace.rows));
+                // Snapshots come at the interval that was asked for: every one is a line.
+                progress = Some(Progress::new(trace.phase.name(), trace.rows, Duration::ZERO));
             }
             Event::Progress { snapshot, backlog } => {
                 let rate = snapshot.interval_rows as f64 * 1e9 / snapshot.interval_ns.max(1) as f64;
@@ -535,6 +556,17 @@ pub fn summary(meta: &RunMeta) -> String {
     }
     for error in meta.errors.iter().take(5) {
         text += &format!("\n{} × {}: {}", count_text(error.count), error.code, error.message);
+    }
+    if let Some(verdict) = &meta.sustained {
+        text += &match (verdict.since_ns, &verdict.cause) {
+            (Some(since_ns), Some(cause)) => format!(
+                "\nNOT SUSTAINED since {}: lag grows by {} a second ({cause}). Response times depend on the length of \
+                 the run; compare service times, or a lower --target",
+                duration_text(since_ns),
+                duration_text(verdict.lag_growth_ns_per_s)
+            ),
+            _ => "\nsustained: the database kept the rate".to_owned(),
+        };
     }
     if meta.recorder_stalls > 0 {
         text += "\ncaution: the recorder could not keep up, so this program was the limit, not the database";

@@ -67,19 +67,36 @@ pub fn redacted_url(text: &str) -> String {
             text.replace_range(authority + colon + 1..at, "***");
         }
     }
-    // password=… in a query or a key=value connection string.
+    // password=… in a query or a key=value connection string, where blanks may surround the = and
+    // quotes the value.
     let mut from = 0;
-    while let Some(found) = text[from..].to_ascii_lowercase().find("password=") {
-        let begin = from + found + "password=".len();
-        let rest = &text[begin..];
-        let end = match rest.strip_prefix('\'') {
-            Some(quoted) => quoted.find('\'').map_or(rest.len(), |end| end + 2),
-            None => rest.find(['&', ' ', ';']).unwrap_or(rest.len()),
-        };
-        text.replace_range(begin..begin + end, "***");
+    while let Some(found) = text[from..].to_ascii_lowercase().find("password") {
+        from += found + "password".len();
+        let Some(rest) = text[from..].trim_start().strip_prefix('=') else { continue };
+        let rest = rest.trim_start();
+        let begin = text.len() - rest.len();
+        let end = begin + secret_length(rest);
+        text.replace_range(begin..end, "***");
         from = begin + 3;
     }
     text
+}
+
+/// The bytes of the value that `text` begins with: to the closing quote that no backslash precedes,
+/// or to the end of the setting.
+fn secret_length(text: &str) -> usize {
+    let quoted = text.starts_with('\'');
+    let mut escaped = false;
+    for (at, character) in text.char_indices().skip(usize::from(quoted)) {
+        match character {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '\'' if quoted => return at + 1,
+            '&' | ' ' | ';' if !quoted => return at,
+            _ => {}
+        }
+    }
+    text.len()
 }
 
 #[cfg(test)]
@@ -96,6 +113,9 @@ mod tests {
             ("postgres://root@h:1/db", "postgres://root@h:1/db"),
             ("host=h password=*** user=u", "host=h password=s3cret user=u"),
             ("host=h password=*** user=u", "host=h password='s3 cret' user=u"),
+            ("host=h password=*** user=u", r"host=h password='s3\' c\\ret' user=u"),
+            ("host=h password = *** user=u", r"host=h password = s3\ cret user=u"),
+            ("no password here, password=***", "no password here, password=s3cret"),
             (
                 "jdbc:postgresql://h/x?user=a&password=***&ssl=true",
                 "jdbc:postgresql://h/x?user=a&password=b&ssl=true",

@@ -5,12 +5,15 @@
 //! A claim is one atomic increment on a block that the lane holds already, so rows are claimed in
 //! trace order, each exactly once, and a block is freed when the last session is done with it.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use tokio::sync::Notify;
+use xxhash_rust::xxh3::xxh3_64;
 
+use super::order::Completions;
 use crate::trace::FileError;
 use crate::trace::ops::{OpBlock, TraceReader};
 
@@ -25,9 +28,18 @@ pub struct Block {
     /// The operations.
     pub ops: OpBlock,
     claimed: AtomicUsize,
+    /// For each row the operation before it on the same key, if that may still be unfinished.
+    previous_on_key: Option<Vec<Option<NonZeroU64>>>,
 }
 
 impl Block {
+    /// The operation before this row's on the same key, if the run keeps that order and it may
+    /// still be unfinished.
+    #[inline]
+    pub fn previous_on_key(&self, row: usize) -> Option<u64> {
+        self.previous_on_key.as_ref()?[row].map(|previous| previous.get() - 1)
+    }
+
     /// The next row of this block that nobody has claimed.
     #[inline]
     pub fn claim(&self) -> Option<usize> {
@@ -58,13 +70,21 @@ pub struct Feed {
 impl Feed {
     /// Reads the whole trace into the feed; returns when everything is decoded or the feed is
     /// closed. Runs on a thread of its own.
-    pub fn fill(&self, mut reader: TraceReader) {
+    ///
+    /// With `completions`, every row learns which operation precedes it on its key.
+    pub fn fill(&self, mut reader: TraceReader, completions: Option<&Completions>) {
+        let mut keys = completions.map(KeyOrder::new);
         for number in 0.. {
             let next = reader.next_block();
+            let previous = match (&mut keys, &next) {
+                (Some(keys), Ok(Some(ops))) => Some(keys.previous(ops)),
+                _ => None,
+            };
             let mut state = self.state.lock().expect("no panic under this lock");
             match next {
                 Ok(Some(ops)) => {
-                    let block = Block { number, ops, claimed: AtomicUsize::new(0) };
+                    let block =
+                        Block { number, ops, claimed: AtomicUsize::new(0), previous_on_key: previous };
                     state.blocks.push_back(Arc::new(block));
                 }
                 Ok(None) => state.ended = true,
@@ -125,5 +145,34 @@ impl Feed {
     /// What stopped the reading, if something did.
     pub fn take_failure(&self) -> Option<FileError> {
         self.state.lock().expect("no panic under this lock").failure.take()
+    }
+}
+
+/// The latest operation on each key, for `--order key`.
+struct KeyOrder<'a> {
+    completions: &'a Completions,
+    /// Hash of the key → operation. Two keys with one hash only wait for each other needlessly.
+    latest: HashMap<u64, u64>,
+    /// Entries at which completed operations are forgotten.
+    sweep_at: usize,
+}
+
+impl KeyOrder<'_> {
+    fn new(completions: &Completions) -> KeyOrder<'_> {
+        KeyOrder { completions, latest: HashMap::new(), sweep_at: 1 << 16 }
+    }
+
+    /// For each row the operation before it on its key (plus one, so that none costs no space).
+    fn previous(&mut self, ops: &OpBlock) -> Vec<Option<NonZeroU64>> {
+        if self.latest.len() >= self.sweep_at {
+            self.latest.retain(|_, op_id| self.completions.state(*op_id).is_none());
+            self.sweep_at = (self.latest.len() * 2).max(1 << 16);
+        }
+        let previous = |row: usize| {
+            let op_id = ops.id(row);
+            let before = self.latest.insert(xxh3_64(ops.key(row).as_bytes()), op_id)?;
+            NonZeroU64::new(before + 1)
+        };
+        (0..ops.len()).map(previous).collect()
     }
 }

@@ -16,7 +16,7 @@ use super::feed::Block;
 use super::order::Completion;
 use crate::clock::Clock;
 use crate::driver::{self, Discard, Driver};
-use crate::op::{Field, NEVER_NS, Op, Outcome, Recovery, Sample, Status};
+use crate::op::{Field, NEVER_NS, Op, OpKind, Outcome, Recovery, Sample, Status};
 use crate::record;
 use crate::trace::ops::OpBlock;
 
@@ -32,6 +32,8 @@ pub struct Lane<D: Driver, C: Clock> {
     pub log: RefCell<Producer<Sample>>,
     /// Times that the log was full.
     pub stalls: Cell<u64>,
+    /// Lag that was there already when a session became free, ns, all operations together.
+    pub busy_lag_ns: Cell<u64>,
 }
 
 impl<D: Driver, C: Clock> Lane<D, C> {
@@ -55,48 +57,142 @@ impl<D: Driver, C: Clock> Lane<D, C> {
             };
 
             let scheduled_ns = shared.pace.intended_ns(index, ops.at_ns(row));
-            if let Some(at_ns) = scheduled_ns
-                && !self.wait_until(at_ns).await
-            {
-                break;
+            if let Some(at_ns) = scheduled_ns {
+                match self.wait_until(at_ns).await {
+                    Waited::InTime => {}
+                    Waited::TooLate { lag_ns }
+                        if shared.policy.drop_late_ns.is_some_and(|limit| lag_ns > limit) =>
+                    {
+                        let sample = Sample { status: Status::Dropped, ..unexecuted(&op, number, at_ns) };
+                        spare_fields = recycle(fields);
+                        self.complete(&sample);
+                        self.log(sample).await;
+                        continue;
+                    }
+                    Waited::TooLate { lag_ns } => self.busy_lag_ns.set(self.busy_lag_ns.get() + lag_ns),
+                    Waited::Stopped => break,
+                }
             }
-            let Ok(order) = self.ready(ops.after(row)).await else { break };
+            let Ok(order) = self.ready(ops.after(row), block.previous_on_key(row)).await else { break };
+            if order.completion == Completion::Failed {
+                let intended_ns = scheduled_ns.unwrap_or_else(|| self.clock.now_ns());
+                let unmet = unexecuted(&op, number, intended_ns);
+                let sample = Sample { status: Status::Unmet, blocked_ns: order.blocked_ns, ..unmet };
+                spare_fields = recycle(fields);
+                self.complete(&sample);
+                self.log(sample).await;
+                continue;
+            }
 
             let start_ns = self.clock.now_ns();
-            let outcome = match order.completion {
-                Completion::Met => driver::execute(&mut session, &op, &mut Discard).await,
-                Completion::Failed => Outcome::bare(Status::Unmet),
-            };
+            let outcome = self.attempt(&mut session, &op, start_ns).await;
             let end_ns = self.clock.now_ns();
 
-            let attempted = order.completion == Completion::Met;
             let sample = Sample {
                 op_id: op.id,
                 intended_ns: scheduled_ns.unwrap_or(start_ns),
-                start_ns: if attempted { start_ns } else { NEVER_NS },
-                end_ns: if attempted { end_ns } else { NEVER_NS },
+                start_ns,
+                end_ns,
                 blocked_ns: order.blocked_ns,
                 last_start_ns: NEVER_NS,
                 session: number,
                 rows: outcome.rows,
-                attempts: attempted as u32,
+                attempts: 1,
                 code: 0,
                 kind: op.kind,
                 status: outcome.status,
             };
-            spare_fields = recycle(fields);
-            if let Some(completions) = &shared.completions {
-                completions.record(sample.op_id, effect(sample.status));
-            }
             if outcome.status == Status::Ok {
+                spare_fields = recycle(fields);
+                self.complete(&sample);
                 self.log(sample).await;
             } else {
-                let code = shared.failures.note(&outcome, order.raced);
-                self.log(Sample { code, ..sample }).await;
-                if is_broken(&outcome) && !self.reconnect(number, &mut session).await {
+                let (sample, alive) =
+                    self.after_failure(&mut session, &op, sample, outcome, order.raced).await;
+                spare_fields = recycle(fields);
+                self.complete(&sample);
+                self.log(sample).await;
+                if !alive {
                     break;
                 }
             }
+        }
+    }
+
+    /// Executes the operation once, within its deadline.
+    #[inline]
+    async fn attempt(&self, session: &mut D::Session, op: &Op<'_>, start_ns: u64) -> Outcome {
+        let Some(timeout_ns) = self.shared.policy.op_timeout_ns else {
+            return driver::execute(session, op, &mut Discard).await;
+        };
+        let mut rows = Discard;
+        tokio::select! {
+            biased;
+            outcome = driver::execute(session, op, &mut rows) => outcome,
+            () = self.clock.wait_until(start_ns + timeout_ns) => timed_out(),
+        }
+    }
+
+    /// What happens when an operation did not succeed at once: its error is counted, it is tried
+    /// again if that is allowed and sensible, and a broken connection is replaced. Returns the
+    /// sample with its final ending, and false if the session cannot go on.
+    #[cold]
+    async fn after_failure(
+        &self,
+        session: &mut D::Session,
+        op: &Op<'_>,
+        mut sample: Sample,
+        mut outcome: Outcome,
+        raced: bool,
+    ) -> (Sample, bool) {
+        let shared = &*self.shared;
+        let deadline_ns = shared.policy.op_timeout_ns.map(|timeout_ns| sample.start_ns + timeout_ns);
+        let expired = |now_ns: u64| deadline_ns.is_some_and(|deadline_ns| now_ns >= deadline_ns);
+        let mut alive = true;
+        loop {
+            sample.code = shared.failures.note(&outcome, raced);
+            let again = sample.attempts <= shared.policy.retries
+                && may_retry(op.kind, &outcome)
+                && !expired(self.clock.now_ns())
+                && !shared.stop.is_requested();
+            if is_broken(&outcome) {
+                // Without another try the latency of this operation ends here, not with the server's
+                // return.
+                alive = self.reconnect(sample.session, session, deadline_ns.filter(|_| again)).await;
+            } else if again {
+                let backoff_ns = super::backoff_ns(shared.seed, sample.session, sample.attempts - 1);
+                alive = !matches!(self.wait_until(self.clock.now_ns() + backoff_ns).await, Waited::Stopped);
+            }
+            let now_ns = self.clock.now_ns();
+            if !again || !alive || expired(now_ns) {
+                break;
+            }
+            sample.attempts += 1;
+            sample.last_start_ns = now_ns;
+            outcome = self.attempt(session, op, sample.start_ns).await;
+            sample.end_ns = self.clock.now_ns();
+            sample.status = outcome.status;
+            sample.rows = outcome.rows;
+            if outcome.status == Status::Ok {
+                sample.code = 0;
+                break;
+            }
+        }
+        if deadline_ns.is_some() && sample.status != Status::Ok && expired(sample.end_ns) {
+            sample.status = Status::Timeout;
+        }
+        if sample.status == Status::Timeout && deadline_ns.is_some() {
+            // Never answered: the latency is at least the deadline, and nobody knows more.
+            sample.end_ns = NEVER_NS;
+        }
+        (sample, alive)
+    }
+
+    /// Tells those who wait for this operation how it ended.
+    #[inline]
+    fn complete(&self, sample: &Sample) {
+        if let Some(completions) = &self.shared.completions {
+            completions.record(sample.op_id, effect(sample.status));
         }
     }
 
@@ -119,34 +215,46 @@ impl<D: Driver, C: Clock> Lane<D, C> {
         }
     }
 
-    /// Waits for an operation's time; false if the run is stopped before.
+    /// Waits for a time, unless the run is stopped before.
     #[inline]
-    async fn wait_until(&self, at_ns: u64) -> bool {
+    async fn wait_until(&self, at_ns: u64) -> Waited {
+        let now_ns = self.clock.now_ns();
+        if now_ns > at_ns {
+            return Waited::TooLate { lag_ns: now_ns - at_ns };
+        }
         tokio::select! {
             biased;
-            () = self.clock.wait_until(at_ns) => true,
-            () = self.shared.stop.requested() => false,
+            () = self.clock.wait_until(at_ns) => Waited::InTime,
+            () = self.shared.stop.requested() => Waited::Stopped,
         }
     }
 
-    /// Waits for the operation that this one depends on; an error if the run is stopped before.
+    /// Waits for the operations that this one must follow; an error if the run is stopped before.
     #[inline]
-    async fn ready(&self, after: Option<u64>) -> Result<Readiness, Stopped> {
-        let (Some(after), Some(completions)) = (after, &self.shared.completions) else {
-            return Ok(Readiness { completion: Completion::Met, blocked_ns: NEVER_NS, raced: false });
-        };
-        let known = completions.state(after);
-        if !self.shared.waits_for_dependencies {
-            let raced = known != Some(Completion::Met);
-            return Ok(Readiness { completion: Completion::Met, blocked_ns: NEVER_NS, raced });
+    async fn ready(&self, after: Option<u64>, previous_on_key: Option<u64>) -> Result<Readiness, Stopped> {
+        let nothing = Readiness { completion: Completion::Met, blocked_ns: NEVER_NS, raced: false };
+        let Some(completions) = &self.shared.completions else { return Ok(nothing) };
+        if after.is_none() && previous_on_key.is_none() {
+            return Ok(nothing);
         }
-        if let Some(completion) = known {
-            return Ok(Readiness { completion, blocked_ns: 0, raced: false });
+        let known = after.map_or(Some(Completion::Met), |after| completions.state(after));
+        if !self.shared.policy.waits {
+            return Ok(Readiness { raced: known != Some(Completion::Met), ..nothing });
         }
         let from_ns = self.clock.now_ns();
+        let wait = async {
+            if let Some(previous) = previous_on_key {
+                // Only its place in the order matters, not how it ended.
+                completions.wait(previous).await;
+            }
+            match after {
+                Some(after) => completions.wait(after).await,
+                None => Completion::Met,
+            }
+        };
         let completion = tokio::select! {
             biased;
-            completion = completions.wait(after) => completion,
+            completion = wait => completion,
             () = self.shared.stop.requested() => return Err(Stopped),
         };
         Ok(Readiness { completion, blocked_ns: self.clock.now_ns() - from_ns, raced: false })
@@ -165,11 +273,13 @@ impl<D: Driver, C: Clock> Lane<D, C> {
         }
     }
 
-    /// Opens connection `number` again, however long that takes; false if the run is stopped before.
+    /// Opens connection `number` again, however long that takes, or until a deadline; false if the
+    /// run is stopped before.
     #[cold]
-    async fn reconnect(&self, number: u32, session: &mut D::Session) -> bool {
+    async fn reconnect(&self, number: u32, session: &mut D::Session, deadline_ns: Option<u64>) -> bool {
         let shared = &*self.shared;
-        for attempt in 0u32.. {
+        let mut attempt = 0u32;
+        loop {
             if shared.stop.is_requested() {
                 return false;
             }
@@ -177,13 +287,26 @@ impl<D: Driver, C: Clock> Lane<D, C> {
                 *session = fresh;
                 return true;
             }
-            let backoff = super::backoff_ns(shared.seed, number, attempt);
-            if !self.wait_until(self.clock.now_ns() + backoff).await {
+            if deadline_ns.is_some_and(|deadline_ns| self.clock.now_ns() >= deadline_ns) {
+                return true;
+            }
+            let at_ns = self.clock.now_ns() + super::backoff_ns(shared.seed, number, attempt);
+            if matches!(self.wait_until(at_ns).await, Waited::Stopped) {
                 return false;
             }
+            attempt = attempt.saturating_add(1);
         }
-        false
     }
+}
+
+/// How a wait for an operation's time ended.
+enum Waited {
+    /// At its time: what lag there is now is this program's and the machine's.
+    InTime,
+    /// It was past already: no session had been free.
+    TooLate { lag_ns: u64 },
+    /// The run was stopped.
+    Stopped,
 }
 
 /// The run was stopped while waiting.
@@ -196,6 +319,40 @@ struct Readiness {
     blocked_ns: u64,
     /// It starts although what it depends on has not completed (`--order none`).
     raced: bool,
+}
+
+/// The row of an operation that is not executed.
+fn unexecuted(op: &Op<'_>, session: u32, intended_ns: u64) -> Sample {
+    Sample {
+        op_id: op.id,
+        intended_ns,
+        start_ns: NEVER_NS,
+        end_ns: NEVER_NS,
+        blocked_ns: NEVER_NS,
+        last_start_ns: NEVER_NS,
+        session,
+        rows: 0,
+        attempts: 0,
+        code: 0,
+        kind: op.kind,
+        status: Status::Dropped,
+    }
+}
+
+/// No answer in time. The connection may still get one, so it is replaced.
+fn timed_out() -> Outcome {
+    Outcome::failed(Status::Timeout, Recovery::Ambiguous, "", "no answer within --op-timeout")
+}
+
+/// May the operation be tried again? Where it is unknown whether the first try had its effect, only
+/// if a second effect changes nothing: our updates write absolute values, but a second insert would
+/// find the row of the first.
+fn may_retry(kind: OpKind, outcome: &Outcome) -> bool {
+    match outcome.failure.as_ref().map(|failure| failure.recovery) {
+        Some(Recovery::Retry | Recovery::Reconnect) => true,
+        Some(Recovery::Ambiguous) => outcome.status != Status::Timeout && kind != OpKind::Insert,
+        Some(Recovery::Fatal) | None => false,
+    }
 }
 
 /// What an operation's ending means for those that wait for it: a row that was there already is as
@@ -258,11 +415,10 @@ mod tests {
     use super::*;
     use crate::clock::ManualClock;
     use crate::driver::{Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
-    use crate::op::OpKind;
-    use crate::replay::Failures;
     use crate::replay::feed::Feed;
     use crate::replay::order::Completions;
     use crate::replay::pace::{Pace, Rate};
+    use crate::replay::{Failures, Policy};
     use crate::trace::meta::{Phase, TraceMeta};
     use crate::trace::ops::{ChunkBuilder, Row, RowValues, TraceReader, TraceWriter};
 
@@ -357,14 +513,14 @@ mod tests {
     ) -> Vec<Sample> {
         let (_folder, reader) = trace(rows);
         let feed = Feed::default();
-        feed.fill(reader);
+        feed.fill(reader, None);
         let shared = Arc::new(Shared {
             driver: Scripted,
             table: TableSpec { name: "t".into(), fields: vec![], field_length: 1, shapes: vec![] },
             pace,
             feed,
             completions: Some(Completions::new(0, rows.len() as u64)),
-            waits_for_dependencies: waits,
+            policy: Policy { waits, ..Policy::default() },
             failures: Failures::default(),
             stop: Default::default(),
             seed: 1,
@@ -377,6 +533,7 @@ mod tests {
             block: RefCell::default(),
             log: RefCell::new(log),
             stalls: Cell::new(0),
+            busy_lag_ns: Cell::new(0),
         };
         let session = ScriptedSession { clock, script, executed: 0 };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

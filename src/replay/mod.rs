@@ -9,6 +9,7 @@ pub mod order;
 pub mod pace;
 pub mod recorder;
 pub mod stop;
+pub mod sustained;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
@@ -46,6 +47,8 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 pub enum Order {
     /// It waits for its `after`.
     Deps,
+    /// It also waits for the operation before it on the same key.
+    Key,
     /// It does not; a read that finds nothing although the trace inserts its row is labelled RACE.
     None,
 }
@@ -55,9 +58,23 @@ impl Order {
     pub const fn name(self) -> &'static str {
         match self {
             Order::Deps => "deps",
+            Order::Key => "key",
             Order::None => "none",
         }
     }
+}
+
+/// What is done about operations that fail, hang or come too late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Policy {
+    /// Operations wait for those they depend on.
+    pub waits: bool,
+    /// Tries after the first.
+    pub retries: u32,
+    /// An operation without an answer after this time is given up, with its connection.
+    pub op_timeout_ns: Option<u64>,
+    /// An operation that could not start within this time of its intended start is dropped.
+    pub drop_late_ns: Option<u64>,
 }
 
 /// Everything about one replay, decided before it begins.
@@ -82,6 +99,12 @@ pub struct ReplayPlan {
     pub speed: f64,
     /// Which operations wait for others.
     pub order: Order,
+    /// Tries after the first.
+    pub retries: u32,
+    /// Deadline of an operation.
+    pub op_timeout: Option<Duration>,
+    /// Lag at which an operation is dropped instead of executed.
+    pub drop_late: Option<Duration>,
     /// Folder for the result.
     pub results: PathBuf,
     /// The run ends after this time.
@@ -141,7 +164,7 @@ pub struct Shared<D: Driver> {
     feed: Feed,
     /// Kept only if the trace has dependencies.
     completions: Option<Completions>,
-    waits_for_dependencies: bool,
+    policy: Policy,
     failures: Failures,
     stop: Arc<Stop>,
     seed: u64,
@@ -245,15 +268,24 @@ pub fn replay<D: Driver>(
         table,
         pace: plan.pace,
         feed: Feed::default(),
-        completions: (trace.dependent_ops > 0).then(|| Completions::new(trace.first_op_id, trace.rows)),
-        waits_for_dependencies: plan.order == Order::Deps,
+        completions: (trace.dependent_ops > 0 || plan.order == Order::Key)
+            .then(|| Completions::new(trace.first_op_id, trace.rows)),
+        policy: Policy {
+            waits: plan.order != Order::None,
+            retries: plan.retries,
+            op_timeout_ns: plan.op_timeout.map(|timeout| timeout.as_nanos() as u64),
+            drop_late_ns: plan.drop_late.map(|limit| limit.as_nanos() as u64),
+        },
         failures: Failures::default(),
         stop: stop.clone(),
         seed: trace.seed,
     });
     let feeding = {
         let shared = shared.clone();
-        spawn("trace reader", move || shared.feed.fill(reader))?
+        let by_key = plan.order == Order::Key;
+        spawn("trace reader", move || {
+            shared.feed.fill(reader, shared.completions.as_ref().filter(|_| by_key))
+        })?
     };
 
     // Every lane reports once when its sessions are open and once when it has ended.
@@ -288,7 +320,7 @@ pub fn replay<D: Driver>(
     let recording = spawn_recorder(&shared, logs, writer, plan.interval, snapshots)?;
     let ending = watch(plan, &shared, trace.rows, origin, &progress, &reports, lanes, &mut on_event);
     shared.feed.close();
-    let Recorded { tally, writer, disk_failure } = recording
+    let Recorded { tally, lags, writer, disk_failure } = recording
         .join()
         .map_err(|_| anyhow!("the recorder panicked; `ycsb-trace repair` keeps what it has written"))?;
     let _ = feeding.join();
@@ -305,6 +337,12 @@ pub fn replay<D: Driver>(
     meta.interrupted = ending.interrupted;
     meta.errors = shared.failures.errors();
     meta.recorder_stalls = ending.stalls;
+    if plan.pace != Pace::Unpaced {
+        let lag = tally.all_kinds(2);
+        let total_lag_ns = lag.mean() * lag.len() as f64;
+        let busy_share = ending.busy_lag_ns as f64 / total_lag_ns.max(1.0);
+        meta.sustained = sustained::judge(&lags, tally.all_kinds(0).value_at_quantile(0.5), busy_share);
+    }
     let folder = writer.folder().to_owned();
     let path = writer.finish(&meta).map_err(|cause| ResultLost { folder, cause })?;
     Ok(Finished { path, meta })
@@ -326,7 +364,7 @@ fn current_thread_runtime() -> Result<tokio::runtime::Runtime> {
 /// What a lane says about itself.
 enum LaneReport {
     Opened(Result<(), TargetError>),
-    Ended { stalls: u64 },
+    Ended { stalls: u64, busy_lag_ns: u64 },
 }
 
 /// One lane, from opening its connections to the end of the run.
@@ -364,6 +402,7 @@ fn run_lane<D: Driver>(
             block: RefCell::default(),
             log: RefCell::new(log),
             stalls: Cell::new(0),
+            busy_lag_ns: Cell::new(0),
         });
         let tasks: Vec<_> = numbers
             .into_iter()
@@ -378,7 +417,7 @@ fn run_lane<D: Driver>(
         }
         lane
     }));
-    let _ = report.send(LaneReport::Ended { stalls: lane.stalls.get() });
+    let _ = report.send(LaneReport::Ended { stalls: lane.stalls.get(), busy_lag_ns: lane.busy_lag_ns.get() });
 }
 
 /// Returns when every lane has opened its connections, or the first failure.
@@ -415,6 +454,7 @@ struct Ending {
     why: &'static str,
     interrupted: bool,
     stalls: u64,
+    busy_lag_ns: u64,
 }
 
 /// Passes snapshots on until every lane has ended, or is not worth waiting for.
@@ -428,13 +468,14 @@ fn watch<D: Driver>(
     lanes: u32,
     on_event: &mut impl FnMut(Event),
 ) -> Ending {
-    let mut ending = Ending { why: "trace exhausted", interrupted: false, stalls: 0 };
+    let mut ending = Ending { why: "trace exhausted", interrupted: false, stalls: 0, busy_lag_ns: 0 };
     let mut running = lanes;
     let mut stopped_at = None;
     while running > 0 {
         match reports.recv_timeout(Duration::from_millis(20)) {
-            Ok(LaneReport::Ended { stalls }) => {
+            Ok(LaneReport::Ended { stalls, busy_lag_ns }) => {
                 ending.stalls += stalls;
+                ending.busy_lag_ns += busy_lag_ns;
                 running -= 1;
             }
             Ok(LaneReport::Opened(_)) | Err(mpsc::RecvTimeoutError::Timeout) => {}
@@ -518,6 +559,7 @@ fn begin_meta(plan: &ReplayPlan, trace: &TraceMeta, server: &ServerInfo, lanes: 
         errors: Vec::new(),
         overhead: OverheadMeta::default(),
         recorder_stalls: 0,
+        sustained: None,
         histograms: Vec::new(),
     }
 }

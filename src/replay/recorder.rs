@@ -12,6 +12,7 @@ use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use rtrb::Consumer;
 
 use super::Failures;
+use super::sustained::LagPoint;
 use crate::op::{NEVER_NS, OpKind, Sample, Status};
 use crate::trace::meta::{HistogramMeta, RunMeta};
 use crate::trace::runs::RunWriter;
@@ -94,11 +95,11 @@ impl Tally {
         self.counts.iter().map(|statuses| statuses.iter().sum::<u64>() - statuses[Status::Ok as usize]).sum()
     }
 
-    /// Response times of every kind together.
-    pub fn responses(&self) -> Histogram<u64> {
+    /// One series of every kind together, by its place in [`SERIES`].
+    pub fn all_kinds(&self, series: usize) -> Histogram<u64> {
         let mut all = histogram();
         for histograms in self.latencies.iter().flatten() {
-            all.add(&histograms[1]).expect("both have the same precision, and it grows");
+            all.add(&histograms[series]).expect("both have the same precision, and it grows");
         }
         all
     }
@@ -152,6 +153,8 @@ pub struct Snapshot {
 pub struct Recorded {
     /// Everything added up.
     pub tally: Tally,
+    /// The median lag of every interval, in order.
+    pub lags: Vec<LagPoint>,
     /// The writer with all rows, to be finished with the footer.
     pub writer: RunWriter,
     /// The first error of the disk: rows after it are lost, and the run was stopped.
@@ -176,6 +179,7 @@ pub fn record(
     mut on_disk_failure: impl FnMut(),
 ) -> Recorded {
     let mut total = Tally::default();
+    let mut lags = Vec::new();
     let mut interval = Tally::default();
     let mut batch: Vec<Sample> = Vec::with_capacity(BATCH_ROWS);
     let mut disk_failure: Option<anyhow::Error> = None;
@@ -213,7 +217,7 @@ pub fn record(
         }
         if now - interval_began >= settings.interval || ended {
             total.merge(&interval);
-            let responses = interval.responses();
+            let responses = interval.all_kinds(1);
             let quantile = |q| (!responses.is_empty()).then(|| responses.value_at_quantile(q));
             let _ = settings.snapshots.try_send(Snapshot {
                 at_ns: (now - began).as_nanos() as u64,
@@ -224,11 +228,15 @@ pub fn record(
                 p50_ns: quantile(0.5),
                 p99_ns: quantile(0.99),
             });
+            if interval.rows() > 0 {
+                let median_lag_ns = interval.all_kinds(2).value_at_quantile(0.5);
+                lags.push(LagPoint { at_ns: (now - began).as_nanos() as u64, median_lag_ns });
+            }
             interval = Tally::default();
             interval_began = now;
         }
         if ended {
-            return Recorded { tally: total, writer, disk_failure };
+            return Recorded { tally: total, lags, writer, disk_failure };
         }
         if drained == 0 {
             std::thread::sleep(Duration::from_millis(2));

@@ -183,6 +183,19 @@ pub struct OverheadMeta {
     pub wake_late_p99_ns: u64,
 }
 
+/// Whether a paced run kept its rate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SustainedMeta {
+    /// The lag did not grow to the end.
+    pub sustained: bool,
+    /// When it began to.
+    pub since_ns: Option<u64>,
+    /// How fast it grew, ns per second.
+    pub lag_growth_ns_per_s: u64,
+    /// Who was the limit.
+    pub cause: Option<String>,
+}
+
 /// A kind of error with the number of times it happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorMeta {
@@ -264,6 +277,9 @@ pub struct RunMeta {
     pub overhead: OverheadMeta,
     /// Times a lane had to wait for the recorder; not 0 means that the harness was the bottleneck.
     pub recorder_stalls: u64,
+    /// Whether the rate was kept; none for an unpaced or very short run.
+    #[serde(default)]
+    pub sustained: Option<SustainedMeta>,
     /// Latency distributions.
     pub histograms: Vec<HistogramMeta>,
 }

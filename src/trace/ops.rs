@@ -361,9 +361,13 @@ impl TraceWriter {
         meta.content_hash = format!("{:032x}", self.hash);
         let json = serde_json::to_string(&meta).expect("a footer is plain data");
         self.writer.append_key_value_metadata(KeyValue::new(FOOTER_KEY.to_owned(), json));
-        let mut file = self.writer.into_inner()?;
-        file.flush()?;
-        std::fs::rename(&self.partial, &self.path)?;
+        let TraceWriter { path, partial, writer, .. } = self;
+        let complete = || -> parquet::errors::Result<()> {
+            writer.into_inner()?.flush()?;
+            std::fs::rename(&partial, &path)?;
+            Ok(())
+        };
+        complete().inspect_err(|_| drop(std::fs::remove_file(&partial)))?;
         Ok(meta)
     }
 

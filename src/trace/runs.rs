@@ -5,8 +5,8 @@
 //! undecoded, into one file that gets its name only when it is complete; after a kill, `repair`
 //! does the same with the segments that were closed.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::fs::{File, TryLockError};
+use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -47,6 +47,8 @@ pub struct RunWriter {
     names: Names,
     current: Option<ArrowWriter<BufWriter<File>>>,
     segments: usize,
+    /// `run.json`, locked as long as this run may write: so `repair` leaves it alone.
+    _lock: File,
 }
 
 /// The dictionaries of the string columns, and the columns that are null in every row.
@@ -83,12 +85,23 @@ impl RunWriter {
             meta.run_id = format!("{stem}-{number}");
         };
         let json = serde_json::to_string_pretty(meta).expect("a footer is plain data");
-        std::fs::write(segments.join("run.json"), json).with_context(doing)?;
+        let mut lock = File::create(segments.join("run.json")).with_context(doing)?;
+        // A file system that cannot lock only loses the protection against an early repair.
+        let _ = lock.try_lock();
+        lock.write_all(json.as_bytes()).with_context(doing)?;
         let names = Names {
             ops: Arc::new(StringArray::from_iter_values(OpKind::ALL.iter().map(|kind| kind.name()))),
             statuses: Arc::new(StringArray::from_iter_values(Status::ALL.iter().map(|status| status.name()))),
         };
-        Ok(RunWriter { target, folder: segments, schema: result_schema(), names, current: None, segments: 0 })
+        Ok(RunWriter {
+            target,
+            folder: segments,
+            schema: result_schema(),
+            names,
+            current: None,
+            segments: 0,
+            _lock: lock,
+        })
     }
 
     /// The file that will hold the result.
@@ -276,7 +289,11 @@ pub struct Unfinished {
     pub target: PathBuf,
     /// What was known when the run began.
     pub meta: RunMeta,
+    /// Its replay (or another repair) is still at work: leave it alone.
+    pub is_running: bool,
     folder: PathBuf,
+    /// Locked, so that nobody else repairs it.
+    _lock: File,
 }
 
 /// The unfinished runs in a results folder (or the one whose segment folder or target this is).
@@ -304,11 +321,14 @@ pub fn unfinished(path: &Path) -> Result<Vec<Unfinished>> {
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let name = name.strip_prefix('.').and_then(|name| name.strip_suffix(".segments")).unwrap_or(&name);
         let target = folder.with_file_name(name);
-        let json = std::fs::read_to_string(folder.join("run.json"))
+        let mut lock = File::open(folder.join("run.json"))
             .with_context(|| format!("{} holds no run.json, so it is no run of ours", folder.display()))?;
-        let meta = serde_json::from_str(&json)
-            .with_context(|| format!("cannot read the run.json of {}", folder.display()))?;
-        found.push(Unfinished { target, meta, folder });
+        let is_running = matches!(lock.try_lock(), Err(TryLockError::WouldBlock));
+        let cannot_read = || format!("cannot read the run.json of {}", folder.display());
+        let mut json = String::new();
+        lock.read_to_string(&mut json).with_context(cannot_read)?;
+        let meta = serde_json::from_str(&json).with_context(cannot_read)?;
+        found.push(Unfinished { target, meta, is_running, folder, _lock: lock });
     }
     Ok(found)
 }

@@ -20,7 +20,7 @@ use thiserror::Error;
 
 pub use dist::{Distribution, Horizon, LengthDraw};
 pub use mix::OpChooser;
-pub use properties::{Properties, PropertiesError, Setting, Source};
+pub use properties::{Properties, PropertiesError, Setting, Source, visible};
 pub use warning::Warning;
 
 use crate::op::OpKind;
@@ -149,8 +149,7 @@ impl WorkloadSpec {
         run: bool,
     ) -> Result<(WorkloadSpec, Vec<Warning>), SpecError> {
         let settings = Settings::new(properties);
-        let mut warnings = properties.warnings().to_vec();
-        warn_of_unknown_names(properties, &mut warnings);
+        let mut warnings = doubts(properties);
         check_workload_class(&settings)?;
 
         let weights = proportions(&settings)?;
@@ -337,8 +336,10 @@ impl WorkloadSpec {
     }
 }
 
-/// Names nobody reads, each with the one that was probably meant.
-fn warn_of_unknown_names(properties: &Properties, warnings: &mut Vec<Warning>) {
+/// Doubts that need no interpretation: about the syntax, and names nobody reads, each with the one
+/// that was probably meant. They often explain why the rest is refused.
+pub fn doubts(properties: &Properties) -> Vec<Warning> {
+    let mut warnings = properties.warnings().to_vec();
     for (key, setting) in properties.iter().filter(|(key, _)| !table::is_known(key)) {
         let suggestion = table::suggestion(key);
         warnings.push(Warning::UnknownKey {
@@ -347,6 +348,7 @@ fn warn_of_unknown_names(properties: &Properties, warnings: &mut Vec<Warning>) {
             suggestion,
         });
     }
+    warnings
 }
 
 /// A conflict between settings, with the value and place of each.

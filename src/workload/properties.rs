@@ -139,6 +139,17 @@ impl Properties {
     }
 }
 
+/// A value as it may be shown in one line: characters that cannot be seen are replaced by their
+/// pictures, so that a tab read from `C:\temp` does not look like what was written.
+pub fn visible(value: &str) -> String {
+    let picture = |character: char| match character {
+        '\0'..='\x1f' => char::from_u32(0x2400 + character as u32).expect("a control picture"),
+        '\x7f' => '␡',
+        other => other,
+    };
+    value.chars().map(picture).collect()
+}
+
 const BLANKS: [char; 3] = [' ', '\t', '\x0c'];
 
 /// Comment-free lines with their continuations joined, and the 1-based number of the first.
@@ -341,7 +352,7 @@ mod tests {
         }
         assert_eq!(properties.iter().count(), 9);
         let shown: Vec<String> = properties.warnings().iter().map(ToString::to_string).collect();
-        let expected = "win (file:13) was read as \"C:\\temp\\new\": a backslash starts an escape in a \
+        let expected = "win (file:13) was read as \"C:␉emp␊ew\": a backslash starts an escape in a \
                         property file; write \\\\ or / in a path";
         assert_eq!(shown, [expected]);
         assert_eq!(properties.get("readproportion").unwrap().source.to_string(), "file:12");

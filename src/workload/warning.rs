@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::properties::Source;
+use super::properties::{Source, visible};
 
 /// Something legal in the settings that deserves a second look.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,8 +69,9 @@ impl fmt::Display for Warning {
             }
             Warning::Backslash { key, origin, value } => write!(
                 out,
-                "{key} ({origin}) was read as {value:?}: a backslash starts an escape in a property file; \
-                 write \\\\ or / in a path"
+                "{key} ({origin}) was read as \"{}\": a backslash starts an escape in a property file; \
+                 write \\\\ or / in a path",
+                visible(value)
             ),
             Warning::NotUtf8 { path } => {
                 write!(out, "{path} is not UTF-8 and was read as ISO-8859-1; save it as UTF-8")

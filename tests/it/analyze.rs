@@ -80,6 +80,7 @@ impl Run {
             errors: Vec::new(),
             overhead: OverheadMeta { clock_read_ns: 24, wake_late_p50_ns: 33_000, wake_late_p99_ns: 50_000 },
             recorder_stalls: 0,
+            sustained: None,
             histograms: Vec::new(),
         };
         Run { meta, samples: Vec::new(), codes: vec![String::new()] }
@@ -149,7 +150,7 @@ pub fn mixed_run(db: &str, seed: u64, slowness: u64) -> Run {
         let kind = [OpKind::Read, OpKind::Read, OpKind::Update, OpKind::Insert, OpKind::Scan]
             [random.below(5) as usize];
         // Long-tailed: 2^k times something.
-        let service_ns = (50 * US + random.below(100 * US)) * slowness << random.below(6);
+        let service_ns = ((50 * US + random.below(100 * US)) * slowness) << random.below(6);
         let lag_ns = random.below(40 * US) << random.below(4);
         let intended_ns = index * MS / 4;
         match random.below(1000) {
@@ -297,7 +298,8 @@ fn response_service_and_lag_of_every_row_agree_with_sorting() {
     let run = mixed_run("sim", 5, 1);
     let samples = run.samples.clone();
     let report = analyze_all(&[&run.write(folder.path(), 3_333)]);
-    let series: [(&str, fn(&Sample) -> u64); 3] = [
+    type Latency = fn(&Sample) -> u64;
+    let series: [(&str, Latency); 3] = [
         ("response", |one| one.end_ns - one.intended_ns),
         ("service", |one| one.end_ns - one.start_ns),
         ("lag", |one| one.start_ns - one.intended_ns),

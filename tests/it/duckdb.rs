@@ -7,6 +7,8 @@ use ycsb_trace::analyze::report::{OpReport, Report};
 use ycsb_trace::analyze::{Options, analyze, percentiles};
 
 use crate::analyze::mixed_run;
+#[cfg(feature = "sqlite")]
+use crate::support::program::Folder;
 
 const PERCENTILES: &str = "0,50,90,95,99,99.5,99.9,99.99,99.999,100";
 
@@ -109,12 +111,35 @@ pub fn assert_duckdb_agrees(result: &Path) -> usize {
     compared
 }
 
+/// The columns that DuckDB sees in a Parquet file, and the number of rows.
+pub fn columns(file: &Path) -> (Vec<String>, u64) {
+    let file = sql_text(&file.display().to_string());
+    let columns = duckdb(&[&format!("DESCRIBE SELECT * FROM {file}")]);
+    let rows = duckdb(&[&format!("SELECT count(*) AS rows FROM {file}")]);
+    let name = |column: &serde_json::Value| column["column_name"].as_str().expect("a name").to_owned();
+    (columns.iter().map(name).collect(), rows[0]["rows"].as_u64().expect("a count"))
+}
+
 #[test]
 fn duckdb_finds_the_same_percentiles() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let result = mixed_run("it's", 21, 3).write(folder.path(), 3_000);
     // 4 kinds and all together, 3 series, 2 populations, 10 percentiles.
     assert_eq!(assert_duckdb_agrees(&result), 5 * 3 * 2 * 10);
+}
+
+/// The whole way: generated, replayed on a real database behind schedule, read by both.
+#[cfg(feature = "sqlite")]
+#[test]
+fn duckdb_finds_the_same_percentiles_in_a_replayed_result() {
+    let folder = Folder::in_memory();
+    folder.ok("gen workloada --records 500 --ops 5000 -p readmodifywriteproportion=0.2");
+    let ran = folder.ok("replay --db sqlite workloada --url test.db --threads 4 --target 5000");
+    let results = ran.results(&folder);
+    assert_eq!(results.len(), 2);
+    // Inserts; reads, updates and read-modify-writes. Each with all together.
+    assert_eq!(assert_duckdb_agrees(&results[0]), 2 * 3 * 2 * 10);
+    assert_eq!(assert_duckdb_agrees(&results[1]), 4 * 3 * 2 * 10);
 }
 
 #[test]

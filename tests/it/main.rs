@@ -4,16 +4,30 @@
 #[cfg(feature = "analyze")]
 mod analyze;
 mod contract;
+#[cfg(feature = "sqlite")]
+mod counts;
 #[cfg(feature = "analyze")]
 mod duckdb;
 #[cfg(feature = "fjall")]
 mod fjall;
 mod golden;
+#[cfg(feature = "sqlite")]
+mod interrupt;
 mod memory;
+#[cfg(all(feature = "analyze", feature = "postgres", feature = "sqlite"))]
+mod mistakes;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod order;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod readme;
+#[cfg(feature = "postgres")]
+mod secrets;
+mod settings;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(feature = "sqlite")]
+mod stall;
 mod structure;
 mod support;
+mod traces;

@@ -30,7 +30,8 @@ pub fn duration(ns: u64) -> String {
 /// A duration that is round by nature, such as the start of a window: `4 s`, `1,500 ms`.
 pub fn exact(ns: u64) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "µs"), (1, "ns")];
-    let (unit_ns, name) = units.into_iter().find(|(unit_ns, _)| ns % unit_ns == 0).expect("1 divides all");
+    let (unit_ns, name) =
+        units.into_iter().find(|(unit_ns, _)| ns.is_multiple_of(*unit_ns)).expect("1 divides all");
     format!("{} {name}", grouped(ns / unit_ns))
 }
 
@@ -39,7 +40,7 @@ pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut grouped = String::new();
     for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);

@@ -1,7 +1,9 @@
-//! What the tests share: places for a table, sessions that are easy to call, and a real PostgreSQL.
+//! What the tests share: places for a table, sessions that are easy to call, the program, and
+//! a real PostgreSQL.
 
 #[cfg(feature = "postgres")]
 pub mod postgres;
+pub mod program;
 
 use tempfile::TempDir;
 use ycsb_trace::driver::{self, Driver, Preparation, Rows, Session, TableSpec, Target, TargetError};

@@ -1,0 +1,108 @@
+//! How long does a report of ten million ops take, and how long do the same percentiles take DuckDB?
+//!
+//!     cargo bench --bench analyze            # YCSB_TRACE_PYTHON or target/python as in the tests
+//!
+//! DuckDB answers twice: `analysis/sql/percentiles.sql`, which computes the same numbers (failures
+//! and all ops together included), and a shorter query with `quantile_disc` over successes only.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use ycsb_trace::analyze::{Options, analyze};
+use ycsb_trace::op::{NEVER_NS, OpKind, Sample, Status};
+use ycsb_trace::rng::mix;
+use ycsb_trace::trace::meta::RunMeta;
+use ycsb_trace::trace::runs::RunWriter;
+
+const ROWS: u64 = 10_000_000;
+const BLOCK: u64 = 1 << 16;
+
+const SHORT: &str = "SELECT op, quantile_disc(end_ns - intended_ns, [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999]),
+    quantile_disc(end_ns - start_ns, [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999]),
+    quantile_disc(start_ns - intended_ns, [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999])
+    FROM read_parquet(getvariable('result')) WHERE status = 'OK' GROUP BY op";
+
+fn main() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let started = Instant::now();
+    let result = write(folder.path());
+    println!("wrote {ROWS} rows in {:.1} s", started.elapsed().as_secs_f64());
+
+    let mut best = f64::INFINITY;
+    for _ in 0..3 {
+        let started = Instant::now();
+        let report = analyze(std::slice::from_ref(&result), &Options::default()).expect("a valid result");
+        assert_eq!(report.runs[0].all.ops, ROWS);
+        best = best.min(started.elapsed().as_secs_f64());
+    }
+    println!("analyze                {best:.2} s");
+
+    let same = include_str!("../analysis/sql/percentiles.sql");
+    for (name, sql) in [("DuckDB, same numbers  ", same), ("DuckDB, successes only", SHORT)] {
+        let seconds = duckdb(&result, sql);
+        println!("{name} {seconds:.2} s = {:.1} x analyze", seconds / best);
+    }
+}
+
+/// Two kinds, 0.1 % failures, latencies over four powers of ten.
+fn write(folder: &Path) -> std::path::PathBuf {
+    let meta = serde_json::json!({
+        "kind": "result", "format_version": 1, "generator": "bench", "run_id": "bench", "trace": "bench",
+        "trace_hash": "0", "phase": "run", "trace_rows": ROWS, "db": "sim", "config": {}, "sessions": 1, "lanes": 1,
+        "server": { "address": "", "version": "", "settings": {} }, "pace": "rate", "target_per_second": 100_000.0,
+        "speed": 1.0, "order": "none", "host": { "name": "", "system": "", "cpus": 2 }, "started_at": "",
+        "elapsed_ns": 0, "ended_because": "", "complete": true, "interrupted": false, "rows": ROWS,
+        "counts": { "READ": { "ERROR": 1 } }, "errors": [], "recorder_stalls": 0, "histograms": [],
+        "overhead": { "clock_read_ns": 0, "wake_late_p50_ns": 0, "wake_late_p99_ns": 0 },
+    });
+    let mut meta: RunMeta = serde_json::from_value(meta).expect("a footer");
+    let mut writer = RunWriter::create(folder, &mut meta).expect("a writable folder");
+    let mut samples = Vec::new();
+    for op_id in 0..ROWS {
+        let random = mix(op_id + 1);
+        let intended_ns = op_id * 10_000;
+        let start_ns = intended_ns + (random >> 40) % 60_000;
+        let service_ns =
+            (100_000 + random % 100_000) << ((random >> 20) % 1024).leading_zeros().saturating_sub(54);
+        samples.push(Sample {
+            op_id,
+            intended_ns,
+            start_ns,
+            end_ns: start_ns + service_ns,
+            blocked_ns: NEVER_NS,
+            last_start_ns: NEVER_NS,
+            session: 0,
+            rows: 1,
+            attempts: 1,
+            code: 0,
+            kind: if random.is_multiple_of(2) { OpKind::Read } else { OpKind::Update },
+            status: if random % 1000 == 7 { Status::Timeout } else { Status::Ok },
+        });
+        if samples.len() as u64 == BLOCK {
+            writer.write(&samples, &[]).expect("writable");
+            samples.clear();
+        }
+    }
+    writer.write(&samples, &[]).expect("writable");
+    writer.finish(&meta).expect("writable")
+}
+
+/// Seconds for one query, without starting Python and DuckDB.
+fn duckdb(result: &Path, sql: &str) -> f64 {
+    const SCRIPT: &str = "
+import sys, time
+import duckdb
+connection = duckdb.connect()
+connection.execute('SET VARIABLE result = ' + repr(sys.argv[1]))
+connection.execute(\"SET VARIABLE percentiles = ['50', '90', '95', '99', '99.9', '99.99']\")
+started = time.monotonic()
+connection.execute(sys.argv[2]).fetchall()
+print(time.monotonic() - started)
+";
+    let python = std::env::var("YCSB_TRACE_PYTHON").unwrap_or_else(|_| "target/python/bin/python".into());
+    let output =
+        Command::new(&python).args(["-c", SCRIPT]).arg(result).arg(sql).output().expect("Python starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().parse().expect("seconds")
+}

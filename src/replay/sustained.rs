@@ -1,0 +1,106 @@
+//! Could the database keep the rate? When it cannot, lag grows for as long as the run lasts, and
+//! response times say more about the length of the run than about the database. A run should say so
+//! by itself.
+
+use crate::trace::meta::SustainedMeta;
+
+/// The lag at one moment of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LagPoint {
+    /// Nanoseconds since the run began.
+    pub at_ns: u64,
+    /// Median lag of the operations of the interval that ended then.
+    pub median_lag_ns: u64,
+}
+
+/// Lag is worth a verdict when it exceeds this many median service times …
+const SERVICE_TIMES: u64 = 10;
+
+/// … and this: below it no user would notice.
+const NOTICEABLE_NS: u64 = 10_000_000;
+
+/// Judges a paced run; `None` if it was too short to tell (fewer than 3 intervals).
+///
+/// Not sustained: the lag of the last interval exceeds 10 median service times and 10 ms, and it
+/// grew over the later half of the time since it did (Theil–Sen slope, the median of the slopes of all pairs,
+/// above 0). A stall that has been worked off is sustained: its lag went down again.
+pub fn judge(points: &[LagPoint], median_service_ns: u64, busy_share: f64) -> Option<SustainedMeta> {
+    if points.len() < 3 {
+        return None;
+    }
+    let limit_ns = (SERVICE_TIMES * median_service_ns).max(NOTICEABLE_NS);
+    let begin = points.iter().rposition(|point| point.median_lag_ns <= limit_ns).map_or(0, |last| last + 1);
+    let late = &points[begin..];
+    // Only the later half of that time counts: a backlog that shrinks at the end is being worked off.
+    let growth = theil_sen(&points[(begin + late.len() / 2).min(points.len() - 2)..]);
+    let sustained = late.is_empty() || growth <= 0.0;
+    Some(SustainedMeta {
+        sustained,
+        since_ns: (!sustained).then(|| late[0].at_ns),
+        lag_growth_ns_per_s: if sustained { 0 } else { (growth * 1e9) as u64 },
+        cause: (!sustained)
+            .then(|| {
+                if busy_share >= 0.5 {
+                    "server: every session was busy"
+                } else {
+                    "client: sessions were free, but late"
+                }
+            })
+            .map(str::to_owned),
+    })
+}
+
+/// The median of the slopes between all pairs of points, ns of lag per ns of time. At most some
+/// 500 points are used, evenly spread: the pairs grow with their square.
+fn theil_sen(points: &[LagPoint]) -> f64 {
+    let step = points.len().div_ceil(500).max(1);
+    let points: Vec<&LagPoint> = points.iter().step_by(step).collect();
+    let mut slopes = Vec::new();
+    for (position, one) in points.iter().enumerate() {
+        for other in &points[position + 1..] {
+            let rise = other.median_lag_ns as f64 - one.median_lag_ns as f64;
+            slopes.push(rise / (other.at_ns - one.at_ns).max(1) as f64);
+        }
+    }
+    slopes.sort_by(f64::total_cmp);
+    slopes.get(slopes.len() / 2).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(lags_ms: &[u64]) -> Vec<LagPoint> {
+        let point = |(second, lag_ms): (usize, &u64)| LagPoint {
+            at_ns: (second as u64 + 1) * 1_000_000_000,
+            median_lag_ns: lag_ms * 1_000_000,
+        };
+        lags_ms.iter().enumerate().map(point).collect()
+    }
+
+    #[test]
+    fn a_lag_that_grows_to_the_end_is_not_sustained() {
+        let verdict = judge(&points(&[0, 0, 100, 300, 500, 700]), 1_000_000, 0.9).unwrap();
+        assert!(!verdict.sustained);
+        assert_eq!(verdict.since_ns, Some(3_000_000_000));
+        assert_eq!(verdict.lag_growth_ns_per_s, 200_000_000);
+        assert!(verdict.cause.unwrap().starts_with("server"));
+    }
+
+    #[test]
+    fn a_stall_that_was_worked_off_is_sustained() {
+        assert!(judge(&points(&[0, 900, 1800, 400, 0, 0]), 1_000_000, 0.9).unwrap().sustained);
+        assert!(judge(&points(&[0, 900, 1800, 1500, 1100, 700]), 1_000_000, 0.9).unwrap().sustained);
+    }
+
+    #[test]
+    fn free_sessions_that_are_late_are_the_clients_fault() {
+        let verdict = judge(&points(&[20, 40, 60, 80]), 1_000, 0.1).unwrap();
+        assert!(verdict.cause.unwrap().starts_with("client"));
+    }
+
+    #[test]
+    fn a_moment_is_too_short_for_a_verdict() {
+        assert_eq!(judge(&points(&[0, 500]), 1_000, 1.0), None);
+    }
+}
