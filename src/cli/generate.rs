@@ -264,7 +264,8 @@ fn write(plan: &GenPlan<'_>, args: &GenerateArgs, stop: &AtomicBool) -> Result<O
         return Ok(Some(meta));
     }
     let ops = plan.ops();
-    let mut progress = Progress::new(&format!("gen {}", plan.phase.name()), ops.end - ops.start, PLAIN_INTERVAL);
+    let mut progress =
+        Progress::new(&format!("gen {}", plan.phase.name()), ops.end - ops.start, PLAIN_INTERVAL);
     let mut done = 0;
     let made = generate::generate(plan, &path, stop, |rows| {
         done += rows;

@@ -101,7 +101,8 @@ fn a_killed_replay_loses_at_most_the_last_five_seconds() {
     assert_eq!(kept, due, "rows older than 5 s");
     let (rows, missing) = (replayed.rows.len(), 30_000 - replayed.rows.len());
     let counts = ycsb_trace::cli::progress::count_text;
-    let said = format!("{} of 30,000 operations kept, {} missing", counts(rows as u64), counts(missing as u64));
+    let said =
+        format!("{} of 30,000 operations kept, {} missing", counts(rows as u64), counts(missing as u64));
     assert!(repaired.out.contains(&said), "{}", repaired.out);
     assert_eq!(folder.ok("repair").out.lines().count(), 1, "there is nothing left to repair");
 }

@@ -132,7 +132,7 @@ const MISTAKES: &[(&str, i32, &[&str])] = &[
 #[test]
 fn each_mistake_has_its_exit_code_and_a_complaint_that_names_it_and_changes_nothing() {
     let folder = folder_of_mistakes();
-    let contents = || ["." , "traces", "results"].map(|name| folder.names(name));
+    let contents = || [".", "traces", "results"].map(|name| folder.names(name));
     let before = contents();
     let mut wrong = Vec::new();
     for (arguments, code, fragments) in MISTAKES {
@@ -140,7 +140,10 @@ fn each_mistake_has_its_exit_code_and_a_complaint_that_names_it_and_changes_noth
         let missing: Vec<_> = fragments.iter().filter(|fragment| !ran.err.contains(**fragment)).collect();
         let said = &ran.err;
         if ran.code != Some(*code) || !missing.is_empty() {
-            wrong.push(format!("{arguments}\n  code {:?}, not {code}; missing {missing:?} in: {said}", ran.code));
+            wrong.push(format!(
+                "{arguments}\n  code {:?}, not {code}; missing {missing:?} in: {said}",
+                ran.code
+            ));
         }
         if ran.out.contains("panicked") || said.contains("panicked") || said.contains("RUST_BACKTRACE") {
             wrong.push(format!("{arguments}\n  panicked: {said}"));
@@ -241,7 +244,10 @@ fn an_existing_trace_is_reused_if_it_is_the_same_and_otherwise_left_alone() {
         assert_eq!(ran.code, Some(2), "{other}");
     }
     let ran = folder.run("gen workloada --records 10 --ops 21").expect_code(2);
-    assert_says(&ran, &["workloada.run.parquet holds another trace (seed 1, 20 operations)", "--force", "-o"]);
+    assert_says(
+        &ran,
+        &["workloada.run.parquet holds another trace (seed 1, 20 operations)", "--force", "-o"],
+    );
     assert!(names.map(state) == before, "an existing trace was changed");
 
     folder.write("traces/workloadb.load.parquet", "mine");
@@ -266,7 +272,8 @@ fn a_disk_too_full_for_a_trace_is_reported_and_leaves_nothing_behind() {
     let folder = Folder::new();
     // One fails while it is written, the other, small enough to be buffered, at its end.
     for (records, blocks) in [(20_000, 64), (200, 8)] {
-        let ran = run_on_a_full_disk(&folder, blocks, &format!("gen workloada --records {records} --phase load"));
+        let ran =
+            run_on_a_full_disk(&folder, blocks, &format!("gen workloada --records {records} --phase load"));
         assert!(ran.code.is_some_and(|code| code != 0), "code {:?}: {}", ran.code, ran.err);
         assert_says(&ran, &["cannot write traces/workloada.load.parquet"]);
         assert!(folder.names("traces").is_empty(), "{:?}", folder.names("traces"));
@@ -292,7 +299,10 @@ fn a_disk_that_fills_up_ends_the_replay_and_keeps_what_was_closed() {
     let since = Instant::now();
     let ran = running.wait().expect_code(1);
     assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
-    assert_says(&ran, &["the result could not be written", "results/.workloada.run-sim-", "ycsb-trace repair"]);
+    assert_says(
+        &ran,
+        &["the result could not be written", "results/.workloada.run-sim-", "ycsb-trace repair"],
+    );
 
     let again = run_on_a_full_disk(&folder, 1, "repair");
     assert!(again.code.is_some_and(|code| code != 0), "code {:?}: {}", again.code, again.err);

@@ -74,8 +74,7 @@ mod postgres {
         let folder = Folder::new();
         folder.ok(&format!("{WORKLOAD} --ops 20000"));
         let url = slow_to_insert(&folder, "in_order");
-        let ran =
-            folder.ok(&format!("replay --db postgres workloadd --url {url} --phase run --threads 16"));
+        let ran = folder.ok(&format!("replay --db postgres workloadd --url {url} --phase run --threads 16"));
         let replayed = ran.result(&folder);
         assert_in_order(&replayed, 20_000);
         assert!(replayed.meta.elapsed_ns > 800 * 20_000_000 / 16, "inserts were not slow");
@@ -86,9 +85,8 @@ mod postgres {
         let folder = Folder::new();
         folder.ok(&format!("{WORKLOAD} --ops 5000"));
         let url = slow_to_insert(&folder, "racing");
-        let ran = folder.ok(&format!(
-            "replay --db postgres workloadd --url {url} --phase run --threads 16 --order none"
-        ));
+        let ran = folder
+            .ok(&format!("replay --db postgres workloadd --url {url} --phase run --threads 16 --order none"));
         let replayed = ran.result(&folder);
         assert_eq!(replayed.meta.order, "none");
         assert_eq!(replayed.rows.len(), 5_000);

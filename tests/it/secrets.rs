@@ -70,7 +70,9 @@ fn no_password_is_printed_or_stored_whether_it_works_or_not() {
         }),
         ("connection string", |port, database, password| {
             let password = password.replace('\\', "\\\\").replace('\'', "\\'");
-            format!("--url\thost=127.0.0.1 port={port} user={GUARDED} dbname={database} password='{password}'")
+            format!(
+                "--url\thost=127.0.0.1 port={port} user={GUARDED} dbname={database} password='{password}'"
+            )
         }),
         ("pg.password", |port, database, password| {
             format!(
@@ -90,11 +92,9 @@ fn no_password_is_printed_or_stored_whether_it_works_or_not() {
     ];
     let wrong_password = format!("{PASSWORD}x");
     for (name, way) in ways {
-        for (database, password, code) in [
-            ("secrets", PASSWORD, 0),
-            ("no_such_database", PASSWORD, 3),
-            ("secrets", &wrong_password, 3),
-        ] {
+        for (database, password, code) in
+            [("secrets", PASSWORD, 0), ("no_such_database", PASSWORD, 3), ("secrets", &wrong_password, 3)]
+        {
             let mut arguments = words("replay\t--db\tpostgres\tworkloada\t--drop".to_owned());
             arguments.extend(words(way(port, database, password)));
             let environment = (name == "PGPASSWORD").then_some(password);
@@ -110,7 +110,9 @@ fn no_password_is_printed_or_stored_whether_it_works_or_not() {
 
     // A URL that is no URL, because the password in it was not encoded.
     let raw = format!("postgres://{GUARDED}:{PASSWORD}@127.0.0.1:{port}/secrets");
-    for url in [raw.clone(), raw.replace("postgres://", "postgres:/"), format!("mysql://{GUARDED}:{PASSWORD}@h/x")] {
+    for url in
+        [raw.clone(), raw.replace("postgres://", "postgres:/"), format!("mysql://{GUARDED}:{PASSWORD}@h/x")]
+    {
         let arguments = words(format!("replay\t--db\tpostgres\tworkloada\t--drop\t--url\t{url}"));
         let ran = run(&folder, &arguments, None);
         assert!(matches!(ran.code, Some(2 | 3)), "{:?}: {}", ran.code, ran.err);

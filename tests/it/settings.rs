@@ -107,7 +107,10 @@ fn an_impossible_setting_is_refused_at_once_by_name_and_value_and_nothing_is_wri
         ("maxscanlength=0 minscanlength=5", &["minscanlength=5", "maxscanlength=0"]),
         ("readallfields=maybe", &["readallfields=maybe"]),
         ("fieldcount=0", &["fieldcount=0"]),
-        ("fieldlengthdistribution=histogram fieldlengthhistogram=none.txt", &["fieldlengthhistogram=none.txt"]),
+        (
+            "fieldlengthdistribution=histogram fieldlengthhistogram=none.txt",
+            &["fieldlengthhistogram=none.txt"],
+        ),
         ("workload=com.example.Mine", &["workload=com.example.Mine"]),
         ("table=", &["table="]),
         ("zipfian.constant=1.2", &["zipfian.constant=1.2", "zipf=exact"]),

@@ -20,10 +20,8 @@ fn percentile(values: &mut [u64], percent: usize) -> u64 {
 #[test]
 fn a_stall_of_two_seconds_is_in_the_response_times_of_all_operations_it_delayed() {
     let folder = Folder::in_memory();
-    folder.ok(
-        "gen workloada --records 1000 --ops 10000 -p readproportion=0 -p updateproportion=1 \
-         -p requestdistribution=uniform -p fieldcount=1",
-    );
+    folder.ok("gen workloada --records 1000 --ops 10000 -p readproportion=0 -p updateproportion=1 \
+         -p requestdistribution=uniform -p fieldcount=1");
     let replay = "replay --db sqlite workloada --url test.db --threads 8 \
                   -p sqlite.synchronous=OFF -p sqlite.journalmode=WAL";
     let calibration = folder.ok(&format!("{replay} --phase all")).result(&folder);

@@ -111,7 +111,11 @@ impl Ran {
 
     /// The result files it named, in order.
     pub fn results(&self, folder: &Folder) -> Vec<PathBuf> {
-        self.out.lines().filter_map(|line| line.strip_prefix("result: ")).map(|name| folder.path(name)).collect()
+        self.out
+            .lines()
+            .filter_map(|line| line.strip_prefix("result: "))
+            .map(|name| folder.path(name))
+            .collect()
     }
 
     /// The last result file it named.
