@@ -184,7 +184,7 @@ pub fn run(args: &GenerateArgs) -> Result<Verdict> {
     }
     let arrival = match (args.arrival, args.rate) {
         (Some(process), Some(per_second)) => {
-            if !(per_second >= 1e-6 && per_second <= 1e9) {
+            if !(1e-6..=1e9).contains(&per_second) {
                 bail!(
                     "--rate {per_second}: the rate must be from 0.000001 to 1,000,000,000 operations per second"
                 );

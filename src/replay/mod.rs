@@ -458,6 +458,7 @@ struct Ending {
 }
 
 /// Passes snapshots on until every lane has ended, or is not worth waiting for.
+#[expect(clippy::too_many_arguments, reason = "the second half of `replay`, with its variables")]
 fn watch<D: Driver>(
     plan: &ReplayPlan,
     shared: &Shared<D>,

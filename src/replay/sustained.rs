@@ -39,7 +39,7 @@ pub fn judge(points: &[LagPoint], median_service_ns: u64, busy_share: f64) -> Op
         since_ns: (!sustained).then(|| late[0].at_ns),
         lag_growth_ns_per_s: if sustained { 0 } else { (growth * 1e9) as u64 },
         cause: (!sustained)
-            .then(|| {
+            .then_some({
                 if busy_share >= 0.5 {
                     "server: every session was busy"
                 } else {
