@@ -22,8 +22,9 @@ use ycsb_trace::workload::{Properties, WorkloadSpec, builtin};
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let benches =
-        [("gen", bench_gen as fn(&Path)), ("null", bench_null), ("pace", bench_pace), ("size", bench_size)];
+    type Bench = (&'static str, fn(&Path));
+    let benches: [Bench; 4] =
+        [("gen", bench_gen), ("null", bench_null), ("pace", bench_pace), ("size", bench_size)];
     for (name, bench) in benches {
         if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
             println!("\n== {name}");
