@@ -11,6 +11,7 @@ pub mod progress;
 pub mod repair;
 pub mod replay;
 pub mod settings;
+pub mod verify;
 
 use clap::{Parser, Subcommand};
 
@@ -46,6 +47,8 @@ pub enum Command {
     /// Compute percentiles and compare results
     #[cfg(feature = "analyze")]
     Analyze(analyze::AnalyzeArgs),
+    /// Decide whether what a replay with --verify saw can be right
+    Verify(verify::VerifyArgs),
     /// Show what a trace or result file is
     Inspect(inspect::InspectArgs),
     /// Make results from the segments of a replay that was killed
@@ -80,6 +83,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Verdict> {
         Command::Replay(args) => replay::run(&args),
         #[cfg(feature = "analyze")]
         Command::Analyze(args) => analyze::run(&args).map(|()| Verdict::Done),
+        Command::Verify(args) => verify::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Repair(args) => repair::run(&args),
         Command::Demo(args) => demo::run(&args),
