@@ -103,6 +103,8 @@ fn run(folder: &Path, trace: &Path, pace: Pace, sessions: u32, lanes: u32) -> Fi
         retries: 0,
         op_timeout: None,
         drop_late: None,
+        rmw: Default::default(),
+        verification: None,
         results: folder.join("results"),
         time_limit: None,
         interval: Duration::from_secs(1),

@@ -46,4 +46,5 @@ pub mod record;
 pub mod replay;
 pub mod rng;
 pub mod trace;
+pub mod verify;
 pub mod workload;

@@ -11,17 +11,19 @@ use std::sync::Arc;
 
 use rtrb::Producer;
 
-use super::Shared;
 use super::feed::Block;
+use super::observe::Observer;
 use super::order::Completion;
+use super::{Rmw, Shared};
 use crate::clock::Clock;
-use crate::driver::{self, Discard, Driver};
+use crate::driver::{self, Driver, Session};
 use crate::op::{Field, NEVER_NS, Op, OpKind, Outcome, Recovery, Sample, Status};
 use crate::record;
 use crate::trace::ops::OpBlock;
 
-/// What the sessions of one lane share.
-pub struct Lane<D: Driver, C: Clock> {
+/// What the sessions of one lane share. `O` receives the rows: without verification it is empty, and
+/// the loop is the same machine code as without it.
+pub struct Lane<D: Driver, C: Clock, O: Observer> {
     /// What all lanes share.
     pub shared: Arc<Shared<D>>,
     /// Time.
@@ -34,9 +36,11 @@ pub struct Lane<D: Driver, C: Clock> {
     pub stalls: Cell<u64>,
     /// Lag that was there already when a session became free, ns, all operations together.
     pub busy_lag_ns: Cell<u64>,
+    /// What is kept of the rows that come back.
+    pub observer: O,
 }
 
-impl<D: Driver, C: Clock> Lane<D, C> {
+impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
     /// Executes operations on connection number `number` until the trace is exhausted or the run is
     /// stopped.
     pub async fn run_session(&self, number: u32, mut session: D::Session) {
@@ -44,6 +48,7 @@ impl<D: Driver, C: Clock> Lane<D, C> {
         // Memory in which operations are made ready, reused from one to the next.
         let mut spare_fields = Vec::new();
         let mut bytes = Vec::new();
+        let mut sink = self.observer.sink();
         while let Some((block, row)) = self.claim().await {
             let ops = &block.ops;
             let index = ops.first_row + row as u64;
@@ -84,9 +89,11 @@ impl<D: Driver, C: Clock> Lane<D, C> {
                 continue;
             }
 
+            self.observer.begin(&mut sink, &op);
             let start_ns = self.clock.now_ns();
-            let outcome = self.attempt(&mut session, &op, start_ns).await;
+            let outcome = self.attempt(&mut session, &op, start_ns, &mut sink).await;
             let end_ns = self.clock.now_ns();
+            let outcome = self.observer.judge(&mut sink, &op, outcome);
 
             let sample = Sample {
                 op_id: op.id,
@@ -99,19 +106,20 @@ impl<D: Driver, C: Clock> Lane<D, C> {
                 rows: outcome.rows,
                 attempts: 1,
                 code: 0,
+                observed: 0,
                 kind: op.kind,
                 status: outcome.status,
             };
             if outcome.status == Status::Ok {
                 spare_fields = recycle(fields);
                 self.complete(&sample);
-                self.log(sample).await;
+                self.log_observed(sample, &mut sink).await;
             } else {
                 let (sample, alive) =
-                    self.after_failure(&mut session, &op, sample, outcome, order.raced).await;
+                    self.after_failure(&mut session, &op, sample, outcome, order.raced, &mut sink).await;
                 spare_fields = recycle(fields);
                 self.complete(&sample);
-                self.log(sample).await;
+                self.log_observed(sample, &mut sink).await;
                 if !alive {
                     break;
                 }
@@ -121,16 +129,29 @@ impl<D: Driver, C: Clock> Lane<D, C> {
 
     /// Executes the operation once, within its deadline.
     #[inline]
-    async fn attempt(&self, session: &mut D::Session, op: &Op<'_>, start_ns: u64) -> Outcome {
+    async fn attempt(
+        &self,
+        session: &mut D::Session,
+        op: &Op<'_>,
+        start_ns: u64,
+        sink: &mut O::Sink,
+    ) -> Outcome {
         let Some(timeout_ns) = self.shared.policy.op_timeout_ns else {
-            return driver::execute(session, op, &mut Discard).await;
+            return self.execute(session, op, sink).await;
         };
-        let mut rows = Discard;
         tokio::select! {
             biased;
-            outcome = driver::execute(session, op, &mut rows) => outcome,
+            outcome = self.execute(session, op, sink) => outcome,
             () = self.clock.wait_until(start_ns + timeout_ns) => timed_out(),
         }
+    }
+
+    #[inline]
+    async fn execute(&self, session: &mut D::Session, op: &Op<'_>, sink: &mut O::Sink) -> Outcome {
+        if op.kind == OpKind::ReadModifyWrite && self.shared.policy.rmw == Rmw::Transaction {
+            return session.read_modify_write_transaction(op, sink).await;
+        }
+        driver::execute(session, op, sink).await
     }
 
     /// What happens when an operation did not succeed at once: its error is counted, it is tried
@@ -144,6 +165,7 @@ impl<D: Driver, C: Clock> Lane<D, C> {
         mut sample: Sample,
         mut outcome: Outcome,
         raced: bool,
+        sink: &mut O::Sink,
     ) -> (Sample, bool) {
         let shared = &*self.shared;
         let deadline_ns = shared.policy.op_timeout_ns.map(|timeout_ns| sample.start_ns + timeout_ns);
@@ -152,7 +174,7 @@ impl<D: Driver, C: Clock> Lane<D, C> {
         loop {
             sample.code = shared.failures.note(&outcome, raced);
             let again = sample.attempts <= shared.policy.retries
-                && may_retry(op.kind, &outcome)
+                && may_retry(op.kind, &outcome, shared.policy.unique_writes)
                 && !expired(self.clock.now_ns())
                 && !shared.stop.is_requested();
             if is_broken(&outcome) {
@@ -169,8 +191,10 @@ impl<D: Driver, C: Clock> Lane<D, C> {
             }
             sample.attempts += 1;
             sample.last_start_ns = now_ns;
-            outcome = self.attempt(session, op, sample.start_ns).await;
+            self.observer.begin(sink, op);
+            outcome = self.attempt(session, op, sample.start_ns, sink).await;
             sample.end_ns = self.clock.now_ns();
+            outcome = self.observer.judge(sink, op, outcome);
             sample.status = outcome.status;
             sample.rows = outcome.rows;
             if outcome.status == Status::Ok {
@@ -178,7 +202,8 @@ impl<D: Driver, C: Clock> Lane<D, C> {
                 break;
             }
         }
-        if deadline_ns.is_some() && sample.status != Status::Ok && expired(sample.end_ns) {
+        let answered = matches!(sample.status, Status::Ok | Status::Mismatch);
+        if deadline_ns.is_some() && !answered && expired(sample.end_ns) {
             sample.status = Status::Timeout;
         }
         if sample.status == Status::Timeout && deadline_ns.is_some() {
@@ -260,6 +285,13 @@ impl<D: Driver, C: Clock> Lane<D, C> {
         Ok(Readiness { completion, blocked_ns: self.clock.now_ns() - from_ns, raced: false })
     }
 
+    /// Hands a sample to the recorder, after the hashes of what came back.
+    #[inline]
+    async fn log_observed(&self, sample: Sample, sink: &mut O::Sink) {
+        let observed = self.observer.hand_over(sink);
+        self.log(Sample { observed, ..sample }).await;
+    }
+
     /// Hands a sample to the recorder; waits while its buffer is full.
     #[inline]
     async fn log(&self, sample: Sample) {
@@ -269,7 +301,9 @@ impl<D: Driver, C: Clock> Lane<D, C> {
                 return;
             }
             std::thread::yield_now();
-            tokio::task::yield_now().await;
+            if !O::IN_ORDER {
+                tokio::task::yield_now().await;
+            }
         }
     }
 
@@ -334,6 +368,7 @@ fn unexecuted(op: &Op<'_>, session: u32, intended_ns: u64) -> Sample {
         rows: 0,
         attempts: 0,
         code: 0,
+        observed: 0,
         kind: op.kind,
         status: Status::Dropped,
     }
@@ -346,11 +381,13 @@ fn timed_out() -> Outcome {
 
 /// May the operation be tried again? Where it is unknown whether the first try had its effect, only
 /// if a second effect changes nothing: our updates write absolute values, but a second insert would
-/// find the row of the first.
-fn may_retry(kind: OpKind, outcome: &Outcome) -> bool {
+/// find the row of the first. With `unique_writes` never: a value must name one write.
+fn may_retry(kind: OpKind, outcome: &Outcome, unique_writes: bool) -> bool {
     match outcome.failure.as_ref().map(|failure| failure.recovery) {
         Some(Recovery::Retry | Recovery::Reconnect) => true,
-        Some(Recovery::Ambiguous) => outcome.status != Status::Timeout && kind != OpKind::Insert,
+        Some(Recovery::Ambiguous) => {
+            outcome.status != Status::Timeout && kind != OpKind::Insert && !(unique_writes && kind.writes())
+        }
         Some(Recovery::Fatal) | None => false,
     }
 }
@@ -416,6 +453,7 @@ mod tests {
     use crate::clock::ManualClock;
     use crate::driver::{Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
     use crate::replay::feed::Feed;
+    use crate::replay::observe::Unobserved;
     use crate::replay::order::Completions;
     use crate::replay::pace::{Pace, Rate};
     use crate::replay::{Failures, Policy};
@@ -534,6 +572,7 @@ mod tests {
             log: RefCell::new(log),
             stalls: Cell::new(0),
             busy_lag_ns: Cell::new(0),
+            observer: Unobserved,
         };
         let session = ScriptedSession { clock, script, executed: 0 };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

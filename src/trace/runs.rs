@@ -16,7 +16,7 @@ use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{
     Array, ArrayRef, DictionaryArray, Int32Array, Int64Array, ListArray, RecordBatch, StringArray,
 };
-use arrow_buffer::{NullBuffer, ScalarBuffer};
+use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, SchemaRef};
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -111,10 +111,16 @@ impl RunWriter {
 
     /// Encodes samples; `codes[sample.code]` is the text of an error code, and `codes[0]` is unused.
     pub fn write(&mut self, samples: &[Sample], codes: &[String]) -> Result<()> {
+        self.write_observed(samples, codes, &[])
+    }
+
+    /// Like [`write`](Self::write), with the hashes of what came back: each sample's `observed`, one
+    /// after the other.
+    pub fn write_observed(&mut self, samples: &[Sample], codes: &[String], observed: &[u64]) -> Result<()> {
         if samples.is_empty() {
             return Ok(());
         }
-        let batch = self.batch(samples, codes);
+        let batch = self.batch(samples, codes, observed);
         let doing = || format!("cannot write to {}", self.folder.display());
         if self.current.is_none() {
             let path = self.segment_path(".open");
@@ -161,14 +167,9 @@ impl RunWriter {
         &self.folder
     }
 
-    fn batch(&self, samples: &[Sample], codes: &[String]) -> RecordBatch {
+    fn batch(&self, samples: &[Sample], codes: &[String], observed: &[u64]) -> RecordBatch {
         let rows = samples.len();
         let null_long: ArrayRef = Arc::new(Int64Array::new_null(rows));
-        let DataType::List(item) =
-            self.schema.field_with_name(column::OBSERVED).expect("of the schema").data_type()
-        else {
-            unreachable!("observed is a list");
-        };
         RecordBatch::try_new(
             self.schema.clone(),
             vec![
@@ -186,10 +187,25 @@ impl RunWriter {
                 integers(samples, |sample| sample.rows),
                 null_long.clone(),
                 null_long,
-                Arc::new(ListArray::new_null(item.clone(), rows)),
+                self.observed_array(samples, observed),
             ],
         )
         .expect("the columns are those of the schema")
+    }
+
+    fn observed_array(&self, samples: &[Sample], observed: &[u64]) -> ArrayRef {
+        let DataType::List(item) =
+            self.schema.field_with_name(column::OBSERVED).expect("of the schema").data_type()
+        else {
+            unreachable!("observed is a list");
+        };
+        if observed.is_empty() {
+            return Arc::new(ListArray::new_null(item.clone(), samples.len()));
+        }
+        let offsets = OffsetBuffer::from_lengths(samples.iter().map(|sample| sample.observed as usize));
+        let items: Vec<i64> = observed.iter().map(|hash| hash.cast_signed()).collect();
+        let valid = NullBuffer::from_iter(samples.iter().map(|sample| sample.observed > 0));
+        Arc::new(ListArray::new(item.clone(), offsets, Arc::new(Int64Array::from(items)), Some(valid)))
     }
 }
 
@@ -422,6 +438,31 @@ impl RunFile {
         scan_row_group(&self.opened, row_group, &mut each)
     }
 
+    /// Like [`scan`](Self::scan), with what a verification needs.
+    pub fn scan_observations(
+        &self,
+        row_group: usize,
+        mut each: impl FnMut(&RunObservations),
+    ) -> Result<(), FileError> {
+        use column::*;
+        let leaf = format!("{OBSERVED}.list.item");
+        let wanted =
+            [OP_ID, OP, STATUS, INTENDED_NS, START_NS, END_NS, ATTEMPTS, LAST_START_NS, leaf.as_str()];
+        for batch in batches(&self.opened, row_group, &wanted)? {
+            let batch = batch.map_err(|cause| damaged(&self.opened, cause))?;
+            let column = |name| batch.column_by_name(name).expect("columns were checked at opening");
+            let observed = column(OBSERVED).as_list::<i32>().clone();
+            each(&RunObservations {
+                columns: columns(&self.opened.path, &batch)?,
+                attempts: column(ATTEMPTS).as_primitive::<Int32Type>().values().clone(),
+                last_start_ns: times(column(LAST_START_NS).as_primitive::<Int64Type>()),
+                hashes: observed.values().as_primitive::<Int64Type>().values().clone(),
+                observed,
+            });
+        }
+        Ok(())
+    }
+
     /// Like [`scan`](Self::scan), with only the columns that latencies need; the database's codes
     /// are decoded if asked for.
     pub fn scan_times(
@@ -448,6 +489,30 @@ impl RunFile {
             });
         }
         Ok(())
+    }
+}
+
+/// A batch of rows of a result, with the columns that a verification needs.
+#[derive(Debug, Clone)]
+pub struct RunObservations {
+    /// What every analysis needs.
+    pub columns: RunColumns,
+    /// Tries of each row.
+    pub attempts: ScalarBuffer<i32>,
+    /// When the last try started, if there was more than one.
+    pub last_start_ns: Vec<u64>,
+    observed: ListArray,
+    hashes: ScalarBuffer<i64>,
+}
+
+impl RunObservations {
+    /// Hashes of what came back to a row's operation, in order; empty if none were kept.
+    pub fn observed(&self, row: usize) -> &[i64] {
+        if self.observed.is_null(row) {
+            return &[];
+        }
+        let offsets = self.observed.value_offsets();
+        &self.hashes[offsets[row] as usize..offsets[row + 1] as usize]
     }
 }
 
