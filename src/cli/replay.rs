@@ -23,7 +23,7 @@ use crate::replay::stop::Stop;
 use crate::replay::{self, Event, Finished, Order, ReplayPlan, Rmw, Verification};
 use crate::trace::meta::{Phase, RunMeta, TraceMeta};
 use crate::trace::ops::TraceReader;
-use crate::workload::Properties;
+use crate::workload::{Properties, Source};
 
 /// Which operations wait for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -207,6 +207,33 @@ fn newest_trace() -> Result<String> {
         .context("there is no trace in traces/; generate one first, for instance `ycsb-trace gen workloada`")
 }
 
+/// The trace when none is named: that of the workload file among the property files, else the
+/// newest. A workload file without a trace is an error: running another one would answer a question
+/// that nobody asked.
+fn trace_of(files: &[String], properties: &Properties) -> Result<TraceFiles> {
+    let stem = |file: &str| Path::new(file).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    for file in files.iter().rev() {
+        if let Ok(found) = find_trace(&stem(file)) {
+            note!("trace: {} (named like the property file)", stem(file));
+            return Ok(found);
+        }
+    }
+    let describes_workload = |file: &&String| {
+        properties.iter().any(|(name, setting)| {
+            (name == "workload" || name.ends_with("proportion"))
+                && matches!(&setting.source, Source::File { path, .. } if path == *file)
+        })
+    };
+    if let Some(file) = files.iter().rev().find(describes_workload) {
+        bail!(
+            "there is no trace of the workload {file}, here or in traces/; generate it with `ycsb-trace gen {file}`"
+        );
+    }
+    let name = newest_trace()?;
+    note!("trace: {name} (the newest in traces/)");
+    find_trace(&name)
+}
+
 /// Numbers that may come from a flag or a property; blanks around them are ignored.
 fn number<T: std::str::FromStr>(properties: &Properties, name: &str) -> Result<Option<T>> {
     let Some(setting) = properties.get(name) else { return Ok(None) };
@@ -263,22 +290,9 @@ fn interpret(args: &ReplayArgs) -> Result<Request> {
     let mut properties = Properties::new();
     args.properties.read_into(&mut properties)?;
     super::settings::report_warnings(properties.warnings(), args.properties.strict)?;
-    let from_workload_file = || {
-        let stem = Path::new(args.properties.files.last()?).file_stem()?.to_string_lossy().into_owned();
-        let files = find_trace(&stem).ok()?;
-        note!("trace: {stem} (named like the property file)");
-        Some(files)
-    };
     let files = match &args.trace {
         Some(name) => find_trace(name)?,
-        None => match from_workload_file() {
-            Some(files) => files,
-            None => {
-                let name = newest_trace()?;
-                note!("trace: {name} (the newest in traces/)");
-                find_trace(&name)?
-            }
-        },
+        None => trace_of(&args.properties.files, &properties)?,
     };
     let sessions = args.threads.or(number(&properties, "threadcount")?).unwrap_or(1);
     if sessions == 0 || sessions > 10_000 {
@@ -664,11 +678,9 @@ pub fn summary(meta: &RunMeta) -> String {
         column.set_cell_alignment(CellAlignment::Right);
     }
     let mut text = format!(
-        "{} {} on {} {}: {} of {} operations in {:.2} s ({})\n",
-        meta.phase.name(),
+        "{} on {}: {} of {} operations in {:.2} s ({})\n",
         meta.trace,
-        meta.db,
-        meta.server.version,
+        server_text(meta),
         count_text(meta.rows),
         count_text(meta.trace_rows),
         seconds,
@@ -709,6 +721,14 @@ pub fn summary(meta: &RunMeta) -> String {
         text += "\ncaution: the recorder could not keep up, so this program was the limit, not the database";
     }
     text
+}
+
+/// The database and its version, without what its builders add: `postgres (PostgreSQL 15.18)`.
+fn server_text(meta: &RunMeta) -> String {
+    let version = &meta.server.version;
+    let end = [" (", " on ", ","].iter().filter_map(|mark| version.find(mark)).min().unwrap_or(version.len());
+    let version = &version[..end];
+    if version.starts_with(&meta.db) { version.to_owned() } else { format!("{} ({version})", meta.db) }
 }
 
 /// A histogram of the footer.
