@@ -27,3 +27,5 @@ mod sqlite;
 mod stall;
 mod support;
 mod traces;
+#[cfg(feature = "sqlite")]
+mod verify;
