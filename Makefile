@@ -9,12 +9,12 @@ help:
 	@echo 'make test        every test; installs or asks for PostgreSQL and Python first'
 	@echo 'make test-quick  tests that need no server and no Python, with SQLite and fjall'
 	@echo 'make lint        formatting, clippy and documentation, as CI checks them'
-	@echo 'make bench       micro-benchmarks (release build)'
+	@echo 'make bench       what this program itself costs (release build)'
 	@echo 'make install     install the program with cargo (release build)'
 
 demo:
 	@scripts/setup build
-	@echo 'Building. The first time this takes about 5 minutes on two cores; then about 30 s of demo.'
+	@echo 'Building: about 5 minutes the first time (two quiet cores), seconds after that. Then half a minute of demo.'
 	cargo run --locked -- demo
 
 test:
@@ -27,12 +27,13 @@ test-quick:
 
 bench:
 	@scripts/setup build
-	cargo test --locked --release --lib -- --ignored --nocapture --test-threads 1
+	@echo 'Building for release. This takes 10 to 20 minutes on two cores.'
+	cargo bench --locked --bench pipeline
 
 lint:
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
-	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --document-private-items
 
 install:
 	@scripts/setup build

@@ -13,7 +13,7 @@ fn main() -> ExitCode {
         if is_broken_pipe(failure) {
             return ExitCode::SUCCESS;
         }
-        eprintln!("error: {failure:#}");
+        cli::say::err(format_args!("error: {failure:#}"));
     }
     ExitCode::from(cli::exit_code(&outcome))
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, Parser};
 
+use super::say::say;
 use super::{Cli, Verdict};
 
 /// Arguments of `demo`.
@@ -31,7 +32,7 @@ pub fn run(args: &DemoArgs) -> Result<Verdict> {
         ));
     }
     for command in &commands {
-        println!("\n$ {command}");
+        say!("\n$ {command}")?;
         let verdict = super::run(Cli::parse_from(command.split_whitespace()))?;
         if verdict != Verdict::Done {
             return Ok(verdict);
@@ -47,14 +48,14 @@ pub fn run(args: &DemoArgs) -> Result<Verdict> {
             .map(|path| path.display().to_string())
             .filter(|path| path.contains("workloada.run"))
             .collect();
-        println!("\n$ ycsb-trace analyze {}", runs.join(" "));
+        say!("\n$ ycsb-trace analyze {}", runs.join(" "))?;
         let words = ["ycsb-trace", "analyze"].into_iter().map(str::to_owned).chain(runs);
         super::run(Cli::parse_from(words))?;
     }
-    println!("\nEvery operation is in these files; any Parquet reader opens them (see analysis/README.md):");
+    say!("\nEvery operation is in these files; any Parquet reader opens them (see analysis/README.md):")?;
     for file in &files {
-        println!("  {}", file.display());
+        say!("  {}", file.display())?;
     }
-    println!("Next: ycsb-trace inspect {dir}/traces/workloada.run.parquet, or replay --db postgres --url …");
+    say!("Next: ycsb-trace inspect {dir}/traces/workloada.run.parquet, or replay --db postgres --url …")?;
     Ok(Verdict::Done)
 }

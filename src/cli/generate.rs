@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 
 use super::Verdict;
 use super::progress::{PLAIN_INTERVAL, Progress, count_text};
+use super::say::{note, say};
 use super::settings::{PropertyArgs, redacted, report_warnings};
 use crate::generate::{self, Arrival, GenPlan, ValueMode};
 use crate::trace::meta::{Phase, TraceMeta};
@@ -184,7 +185,7 @@ pub fn run(args: &GenerateArgs) -> Result<Verdict> {
     }
     let arrival = match (args.arrival, args.rate) {
         (Some(process), Some(per_second)) => {
-            if !(per_second >= 1e-6 && per_second <= 1e9) {
+            if !(1e-6..=1e9).contains(&per_second) {
                 bail!(
                     "--rate {per_second}: the rate must be from 0.000001 to 1,000,000,000 operations per second"
                 );
@@ -256,11 +257,11 @@ fn write(plan: &GenPlan<'_>, args: &GenerateArgs, stop: &AtomicBool) -> Result<O
     if !args.force
         && let Some(meta) = generate::existing(plan, &path)?
     {
-        println!(
+        say!(
             "{} is there already, with the same content ({} operations)",
             path.display(),
             count_text(meta.rows)
-        );
+        )?;
         return Ok(Some(meta));
     }
     let ops = plan.ops();
@@ -273,13 +274,13 @@ fn write(plan: &GenPlan<'_>, args: &GenerateArgs, stop: &AtomicBool) -> Result<O
     });
     progress.finish();
     let Some(meta) = made? else {
-        eprintln!("interrupted: {} was not finished and is removed", path.display());
+        note!("interrupted: {} was not finished and is removed", path.display());
         return Ok(None);
     };
     let bytes = std::fs::metadata(&path).map_or(0, |file| file.len());
     let mix: Vec<String> =
         meta.op_counts.iter().map(|(op, &count)| format!("{op} {}", count_text(count))).collect();
-    println!(
+    say!(
         "{}: {} operations ({}), {:.1} MB, seed {}, content {}",
         path.display(),
         count_text(meta.rows),
@@ -287,6 +288,6 @@ fn write(plan: &GenPlan<'_>, args: &GenerateArgs, stop: &AtomicBool) -> Result<O
         bytes as f64 / 1e6,
         meta.seed,
         &meta.content_hash[..16]
-    );
+    )?;
     Ok(Some(meta))
 }

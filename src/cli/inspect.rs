@@ -9,6 +9,7 @@ use clap::Args;
 use super::Verdict;
 use super::progress::count_text;
 use super::replay::summary;
+use super::say::say;
 use crate::op::OpKind;
 use crate::trace::meta::{RunMeta, TraceMeta};
 use crate::trace::ops::TraceReader;
@@ -31,7 +32,7 @@ pub struct InspectArgs {
 pub fn run(args: &InspectArgs) -> Result<Verdict> {
     let opened = trace::open(&args.file)?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&opened.footer)?);
+        say!("{}", serde_json::to_string_pretty(&opened.footer)?)?;
         return Ok(Verdict::Done);
     }
     let bytes = opened.file.metadata().map_or(0, |file| file.len());
@@ -39,25 +40,36 @@ pub fn run(args: &InspectArgs) -> Result<Verdict> {
         FileKind::Trace => print_trace(&args.file, &opened.meta()?, bytes)?,
         FileKind::Result => {
             let meta: RunMeta = opened.meta()?;
-            println!(
+            say!(
                 "{}: a result, format version {}, written by {}, {:.1} MB",
                 args.file.display(),
                 meta.format_version,
                 meta.generator,
                 bytes as f64 / 1e6
-            );
-            println!("{}", summary(&meta));
-            println!("trace {} ({})", meta.trace, meta.trace_hash);
-            println!(
+            )?;
+            say!("{}", summary(&meta))?;
+            say!("trace {} ({})", meta.trace, meta.trace_hash)?;
+            say!(
                 "started {} on {} ({}, {} CPUs)",
-                meta.started_at, meta.host.name, meta.host.system, meta.host.cpus
-            );
-            println!(
+                meta.started_at,
+                meta.host.name,
+                meta.host.system,
+                meta.host.cpus
+            )?;
+            say!(
                 "{} sessions on {} lanes · pace {} · order {}",
-                meta.sessions, meta.lanes, meta.pace, meta.order
-            );
+                meta.sessions,
+                meta.lanes,
+                meta.pace,
+                meta.order
+            )?;
+            say!("settings of the database:")?;
             for (name, value) in &meta.server.settings {
-                println!("  {name} = {value}");
+                say!("  {name} = {value}")?;
+            }
+            say!("settings of the replay:")?;
+            for (name, value) in &meta.config {
+                say!("  {name} = {value}")?;
             }
         }
     }
@@ -65,15 +77,15 @@ pub fn run(args: &InspectArgs) -> Result<Verdict> {
 }
 
 fn print_trace(path: &Path, meta: &TraceMeta, bytes: u64) -> Result<()> {
-    println!(
+    say!(
         "{}: a {} trace of {}, format version {}, written by {}",
         path.display(),
         meta.phase.name(),
         meta.workload,
         meta.format_version,
         meta.generator
-    );
-    println!(
+    )?;
+    say!(
         "{} operations, {:.1} MB ({:.1} bytes an operation), seed {}, {} values, content {}",
         count_text(meta.rows),
         bytes as f64 / 1e6,
@@ -81,41 +93,41 @@ fn print_trace(path: &Path, meta: &TraceMeta, bytes: u64) -> Result<()> {
         meta.seed,
         meta.values,
         meta.content_hash
-    );
+    )?;
     if let Some(shard) = meta.shard {
-        println!(
+        say!(
             "part {} of {} of a trace of {} operations",
             shard.index,
             shard.count,
             count_text(shard.total_rows)
-        );
+        )?;
     }
     if let Some(arrival) = &meta.arrival {
-        println!("{} arrivals, {} per second", arrival.process, arrival.per_second);
+        say!("{} arrivals, {} per second", arrival.process, arrival.per_second)?;
     }
     for (op, count) in &meta.op_counts {
-        println!(
+        say!(
             "  {op:<18} {:>14}  {:6.2} %",
             count_text(*count),
             *count as f64 * 100.0 / meta.rows.max(1) as f64
-        );
+        )?;
     }
     if meta.dependent_ops > 0 {
-        println!("{} operations wait for an insert of this trace", count_text(meta.dependent_ops));
+        say!("{} operations wait for an insert of this trace", count_text(meta.dependent_ops))?;
     }
     if let Some(skew) = realised_skew(path)? {
-        println!(
+        say!(
             "realised skew over {} choices of {} keys: hottest {:.2} %, top 10 {:.1} %, top 100 {:.1} %",
             count_text(skew.choices),
             count_text(skew.keys),
             skew.top(1),
             skew.top(10),
             skew.top(100)
-        );
+        )?;
     }
-    println!("settings that are not defaults:");
+    say!("settings that are not defaults:")?;
     for (name, property) in meta.properties.iter().filter(|(_, property)| property.source != "default") {
-        println!("  {name} = {} ({})", property.value, property.source);
+        say!("  {name} = {} ({})", property.value, property.source)?;
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ pub mod inspect;
 pub mod progress;
 pub mod repair;
 pub mod replay;
+pub mod say;
 pub mod settings;
 pub mod verify;
 

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::say::note;
+
 /// Between plain lines, when nobody watches live and nobody asked for another interval.
 pub const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -51,7 +53,7 @@ impl Progress {
         self.last_line = Instant::now();
         let rate = done as f64 / self.began.elapsed().as_secs_f64();
         let left = Duration::from_secs_f64((self.total.saturating_sub(done)) as f64 / rate.max(1e-9));
-        eprintln!("{} {done}/{} · {rate:.0}/s · ETA {} s{note}", self.what, self.total, left.as_secs());
+        note!("{} {done}/{} · {rate:.0}/s · ETA {} s{note}", self.what, self.total, left.as_secs());
     }
 
     /// Removes the live line.
@@ -83,7 +85,7 @@ pub fn count_text(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position) % 3 == 0 {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::Verdict;
 use super::progress::count_text;
+use super::say::say;
 use crate::replay::recorder::Tally;
 use crate::trace::runs;
 
@@ -22,7 +23,7 @@ pub struct RepairArgs {
 pub fn run(args: &RepairArgs) -> Result<Verdict> {
     let unfinished = runs::unfinished(&args.path)?;
     if unfinished.is_empty() {
-        println!("{}: nothing to repair, no replay was cut off here", args.path.display());
+        say!("{}: nothing to repair, no replay was cut off here", args.path.display())?;
     }
     let mut running = Vec::new();
     for run in unfinished {
@@ -49,13 +50,13 @@ pub fn run(args: &RepairArgs) -> Result<Verdict> {
         meta.complete = meta.rows == meta.trace_rows;
         meta.ended_because = "killed; repaired from its segments".to_owned();
         let path = run.finish(&meta)?;
-        println!(
+        say!(
             "{}: {} of {} operations kept, {} missing (not executed, or in flight or unsaved when it was killed)",
             path.display(),
             count_text(meta.rows),
             count_text(meta.trace_rows),
             count_text(meta.trace_rows - meta.rows)
-        );
+        )?;
     }
     if !running.is_empty() {
         bail!(

@@ -13,6 +13,7 @@ use super::Verdict;
 use super::generate::Phases;
 use super::parse_duration;
 use super::progress::{self, PLAIN_INTERVAL, Progress, count_text, duration_text, rate_text};
+use super::say::{note, say};
 use super::settings::{PropertyArgs, redacted, redacted_url};
 use crate::driver::{self, Driver, Preparation, Target, Visitor};
 use crate::op::OpKind;
@@ -265,7 +266,7 @@ fn interpret(args: &ReplayArgs) -> Result<Request> {
     let from_workload_file = || {
         let stem = Path::new(args.properties.files.last()?).file_stem()?.to_string_lossy().into_owned();
         let files = find_trace(&stem).ok()?;
-        eprintln!("trace: {stem} (named like the property file)");
+        note!("trace: {stem} (named like the property file)");
         Some(files)
     };
     let files = match &args.trace {
@@ -274,7 +275,7 @@ fn interpret(args: &ReplayArgs) -> Result<Request> {
             Some(files) => files,
             None => {
                 let name = newest_trace()?;
-                eprintln!("trace: {name} (the newest in traces/)");
+                note!("trace: {name} (the newest in traces/)");
                 find_trace(&name)?
             }
         },
@@ -338,7 +339,7 @@ fn plan(args: &ReplayArgs, request: &Request, phase: Phase, path: PathBuf) -> Re
         bail!("{} is a {} trace, not a {} trace", path.display(), trace.phase.name(), phase.name());
     }
     for warning in warn_of_other_workload(&request.properties, trace) {
-        eprintln!("warning: {warning}");
+        note!("warning: {warning}");
     }
     let paced_phase = phase == Phase::Run || args.phase == Phases::Load;
     let pace = match request.rate.filter(|_| paced_phase) {
@@ -362,6 +363,8 @@ fn plan(args: &ReplayArgs, request: &Request, phase: Phase, path: PathBuf) -> Re
     if let Some(url) = &target.url {
         config.insert("url".to_owned(), redacted_url(url));
     }
+    config.insert("table".to_owned(), table.clone().unwrap_or_else(|| trace.table.clone()));
+    config.insert("seed".to_owned(), trace.seed.to_string());
     config.insert("rmw".to_owned(), args.rmw_mode().name().to_owned());
     let verification = match args.verify {
         Some(how) if phase == Phase::Run => {
@@ -480,14 +483,16 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict> {
     let plans: Vec<ReplayPlan> =
         phases.into_iter().map(|(phase, path)| plan(args, &request, phase, path)).collect::<Result<_>>()?;
     if plans.len() == 1 && plans[0].preparation == Preparation::UseExisting && args.phase == Phases::All {
-        eprintln!("only the run phase is there: it works on the table as it is");
+        note!("only the run phase is there: it works on the table as it is");
     }
     let stop = Arc::new(Stop::default());
     listen_for_signals(&stop)?;
     let mut verdict = Verdict::Done;
+    // Not being able to tell is no reason not to go on.
+    let mut printed = Ok(());
     for plan in &plans {
         let finished = driver::dispatch(&args.db, Execute { plan, stop: &stop })??;
-        print_summary(&finished);
+        printed = printed.and(print_summary(&finished));
         if finished.meta.interrupted {
             return Ok(Verdict::Interrupted);
         }
@@ -503,6 +508,7 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict> {
             verdict = Verdict::Refused;
         }
     }
+    printed?;
     Ok(verdict)
 }
 
@@ -516,10 +522,10 @@ fn listen_for_signals(stop: &Arc<Stop>) -> Result<()> {
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for _ in signals.forever() {
             match stop.request() {
-                1 => eprintln!(
+                1 => note!(
                     "stopping: operations in flight may finish (press Ctrl-C again not to wait for them)"
                 ),
-                2 => eprintln!("ending now: keeping what is there"),
+                2 => note!("ending now: keeping what is there"),
                 _ => std::process::exit(130),
             }
         }
@@ -539,7 +545,7 @@ impl Visitor for Execute<'_> {
         let mut progress = None;
         let finished = replay::replay::<D>(self.plan, self.stop, |event| match event {
             Event::Started { server, trace, result } => {
-                eprintln!(
+                note!(
                     "{} {} ({}) on {} · {} operations · {} connection(s) · {} → {}",
                     trace.phase.name(),
                     trace.workload,
@@ -600,7 +606,7 @@ fn passes(max_error_rate: Option<f64>, meta: &RunMeta) -> bool {
     let share = failed as f64 / meta.rows as f64;
     match max_error_rate {
         Some(limit) if share > limit => {
-            eprintln!(
+            note!(
                 "gate: {} of {} operations failed ({:.2} %), more than --max-error-rate {limit}",
                 count_text(failed),
                 count_text(meta.rows),
@@ -609,7 +615,7 @@ fn passes(max_error_rate: Option<f64>, meta: &RunMeta) -> bool {
             false
         }
         None if failed == meta.rows => {
-            eprintln!("gate: every operation failed");
+            note!("gate: every operation failed");
             false
         }
         _ => true,
@@ -617,9 +623,9 @@ fn passes(max_error_rate: Option<f64>, meta: &RunMeta) -> bool {
 }
 
 /// The summary on standard output.
-fn print_summary(finished: &Finished) {
-    println!("{}", summary(&finished.meta));
-    println!("result: {}", finished.path.display());
+fn print_summary(finished: &Finished) -> Result<()> {
+    say!("{}", summary(&finished.meta))?;
+    say!("result: {}", finished.path.display())
 }
 
 /// Counts, rates and main percentiles of a run, from its footer.

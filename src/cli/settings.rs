@@ -4,6 +4,7 @@
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use super::say::note;
 use crate::workload::{Properties, Warning};
 
 /// `-P` and `-p`.
@@ -38,7 +39,7 @@ impl PropertyArgs {
 /// Prints warnings to standard error; under `--strict` they are an error.
 pub fn report_warnings(warnings: &[Warning], strict: bool) -> Result<()> {
     for warning in warnings {
-        eprintln!("warning: {warning}");
+        note!("warning: {warning}");
     }
     if strict && !warnings.is_empty() {
         bail!("{} warning(s) about settings, and --strict was given", warnings.len());

@@ -361,6 +361,24 @@ fn next_chunk(
     }
 }
 
+/// The properties that decide what a load trace holds: one made for another run phase is as good.
+const LOAD_PROPERTIES: &[&str] = &[
+    "recordcount",
+    "insertstart",
+    "insertcount",
+    "fieldcount",
+    "fieldnameprefix",
+    "fieldlength",
+    "minfieldlength",
+    "fieldlengthdistribution",
+    "fieldlengthhistogram",
+    "insertorder",
+    "zeropadding",
+    "keyprefix",
+    "keys",
+    "table",
+];
+
 /// Is there a trace at `path` that this plan would write again? An error if something else is there.
 pub fn existing(plan: &GenPlan<'_>, path: &Path) -> Result<Option<TraceMeta>> {
     if !path.exists() {
@@ -378,8 +396,10 @@ pub fn existing(plan: &GenPlan<'_>, path: &Path) -> Result<Option<TraceMeta>> {
     wanted.dependent_ops = found.dependent_ops;
     wanted.content_hash = found.content_hash.clone();
     wanted.load_hash = found.load_hash.clone();
+    let matters = |name: &str| plan.phase == Phase::Run || LOAD_PROPERTIES.contains(&name);
     let values = |meta: &TraceMeta| -> BTreeMap<String, String> {
-        meta.properties.iter().map(|(name, property)| (name.clone(), property.value.clone())).collect()
+        let used = meta.properties.iter().filter(|(name, _)| matters(name));
+        used.map(|(name, property)| (name.clone(), property.value.clone())).collect()
     };
     if values(&found) == values(&wanted) {
         wanted.properties = found.properties.clone();

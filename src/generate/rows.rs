@@ -127,7 +127,7 @@ impl<'a> RowMaker<'a> {
             None => OpKind::Insert,
             Some(kinds) => kind_of(kinds, self.draws, index),
         };
-        if self.kinds.is_some() && index % SEEK_OPS == 0 {
+        if self.kinds.is_some() && index.is_multiple_of(SEEK_OPS) {
             self.keys.seek(last);
         }
         let keynum = match (self.phase, kind) {

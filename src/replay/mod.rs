@@ -528,6 +528,7 @@ struct Ending {
 }
 
 /// Passes snapshots on until every lane has ended, or is not worth waiting for.
+#[expect(clippy::too_many_arguments, reason = "one caller, and each is a part of the run")]
 fn watch<D: Driver>(
     plan: &ReplayPlan,
     shared: &Shared<D>,

@@ -24,7 +24,7 @@ impl Rate {
     /// `None` unless positive and at most 10^12 operations per second.
     pub fn per_second(rate: f64) -> Option<Rate> {
         let scaled = (rate * 1e6).round();
-        (scaled >= 1.0 && scaled <= 1e18).then_some(Rate { per_megasecond: scaled as u64 })
+        (1.0..=1e18).contains(&scaled).then_some(Rate { per_megasecond: scaled as u64 })
     }
 
     /// Nanoseconds from the start to operation `index`.
@@ -52,7 +52,7 @@ impl Speed {
     /// `None` unless positive and at most a million.
     pub fn factor(factor: f64) -> Option<Speed> {
         let scaled = (factor * 1e6).round();
-        (scaled >= 1.0 && scaled <= 1e12).then_some(Speed { millionths: scaled as u64 })
+        (1.0..=1e12).contains(&scaled).then_some(Speed { millionths: scaled as u64 })
     }
 
     /// The arrival time `at_ns` at this speed.

@@ -34,6 +34,7 @@ fn histogram() -> Histogram<u64> {
 }
 
 /// Counts and distributions of a set of samples.
+#[derive(Default)]
 pub struct Tally {
     /// Rows per kind and status.
     pub counts: [[u64; Status::ALL.len()]; OpKind::ALL.len()],
@@ -41,12 +42,6 @@ pub struct Tally {
     pub latencies: [Option<Box<[Histogram<u64>; 3]>>; OpKind::ALL.len()],
     /// The latest end of any operation.
     pub last_end_ns: u64,
-}
-
-impl Default for Tally {
-    fn default() -> Tally {
-        Tally { counts: [[0; 12]; 6], latencies: Default::default(), last_end_ns: 0 }
-    }
 }
 
 impl Tally {

@@ -34,19 +34,16 @@ pub fn judge(points: &[LagPoint], median_service_ns: u64, busy_share: f64) -> Op
     // Only the later half of that time counts: a backlog that shrinks at the end is being worked off.
     let growth = theil_sen(&points[(begin + late.len() / 2).min(points.len() - 2)..]);
     let sustained = late.is_empty() || growth <= 0.0;
+    let cause = if busy_share >= 0.5 {
+        "server: every session was busy"
+    } else {
+        "client: sessions were free, but late"
+    };
     Some(SustainedMeta {
         sustained,
         since_ns: (!sustained).then(|| late[0].at_ns),
         lag_growth_ns_per_s: if sustained { 0 } else { (growth * 1e9) as u64 },
-        cause: (!sustained)
-            .then(|| {
-                if busy_share >= 0.5 {
-                    "server: every session was busy"
-                } else {
-                    "client: sessions were free, but late"
-                }
-            })
-            .map(str::to_owned),
+        cause: (!sustained).then(|| cause.to_owned()),
     })
 }
 

@@ -300,7 +300,11 @@ pub struct Opened {
 
 /// Opens a Parquet file and decides whether it is one of ours that this version can read.
 pub fn open(path: &Path) -> Result<Opened, FileError> {
-    let file = File::open(path).map_err(|cause| FileError::Io { path: path.to_owned(), cause })?;
+    let unreadable = |cause| FileError::Io { path: path.to_owned(), cause };
+    let file = File::open(path).map_err(unreadable)?;
+    if file.metadata().map_err(unreadable)?.is_dir() {
+        return Err(unreadable(std::io::Error::new(std::io::ErrorKind::IsADirectory, "it is a folder")));
+    }
     let parquet = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())
         .map_err(|cause| FileError::Damaged { path: path.to_owned(), cause: cause.to_string() })?;
     let text = parquet

@@ -67,54 +67,85 @@ pub struct Row<'a> {
     pub after: Option<u64>,
 }
 
-/// A nullable list column under construction.
+/// A nullable column under construction. Most columns are null in most rows, so nulls are only
+/// counted until a value follows.
+#[derive(Debug)]
+struct Nullable<T> {
+    values: Vec<T>,
+    valid: BooleanBufferBuilder,
+    pending_nulls: usize,
+}
+
+impl<T: Copy> Nullable<T> {
+    fn new() -> Nullable<T> {
+        Nullable { values: Vec::new(), valid: BooleanBufferBuilder::new(0), pending_nulls: 0 }
+    }
+
+    /// Appends a value, or a null; `filler` stands in the places of nulls.
+    #[inline]
+    fn push(&mut self, value: Option<T>, filler: T) {
+        match value {
+            None => self.pending_nulls += 1,
+            Some(value) => {
+                if self.pending_nulls > 0 {
+                    self.fill(filler);
+                }
+                self.values.push(value);
+                self.valid.append(true);
+            }
+        }
+    }
+
+    fn fill(&mut self, filler: T) {
+        self.values.resize(self.values.len() + self.pending_nulls, filler);
+        self.valid.append_n(self.pending_nulls, false);
+        self.pending_nulls = 0;
+    }
+
+    fn finish(mut self, filler: T) -> (Vec<T>, NullBuffer) {
+        self.fill(filler);
+        (self.values, NullBuffer::new(self.valid.finish()))
+    }
+}
+
+impl Nullable<i64> {
+    fn push_number(&mut self, value: Option<u64>) {
+        self.push(value.map(|value| value as i64), 0);
+    }
+
+    fn finish_longs(self) -> ArrayRef {
+        let (values, valid) = self.finish(0);
+        Arc::new(Int64Array::new(ScalarBuffer::from(values), Some(valid)))
+    }
+}
+
+/// A nullable list column under construction: where each list ends among the items.
 #[derive(Debug)]
 struct Lists {
-    ends: Vec<i32>,
-    valid: BooleanBufferBuilder,
+    ends: Nullable<i32>,
+    last_end: i32,
 }
 
 impl Lists {
-    fn new(rows: usize) -> Lists {
-        let mut ends = Vec::with_capacity(rows + 1);
-        ends.push(0);
-        Lists { ends, valid: BooleanBufferBuilder::new(rows) }
+    fn new() -> Lists {
+        Lists { ends: Nullable::new(), last_end: 0 }
     }
 
+    #[inline]
     fn push(&mut self, items: Option<usize>) {
-        let end = self.ends.last().expect("starts with 0") + items.unwrap_or(0) as i32;
-        self.ends.push(end);
-        self.valid.append(items.is_some());
+        let filler = self.last_end;
+        if let Some(items) = items {
+            self.last_end += items as i32;
+        }
+        self.ends.push(items.map(|_| self.last_end), filler);
     }
 
-    fn finish(mut self, items: ArrayRef) -> ArrayRef {
+    fn finish(self, items: ArrayRef) -> ArrayRef {
         let field = Arc::new(Field::new_list_field(items.data_type().clone(), false));
-        let offsets = OffsetBuffer::new(ScalarBuffer::from(self.ends));
-        let valid = NullBuffer::new(self.valid.finish());
+        let (mut ends, valid) = self.ends.finish(self.last_end);
+        ends.insert(0, 0);
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(ends));
         Arc::new(ListArray::new(field, offsets, items, Some(valid)))
-    }
-}
-
-/// A nullable 64-bit column under construction.
-#[derive(Debug)]
-struct Longs {
-    values: Vec<i64>,
-    valid: BooleanBufferBuilder,
-}
-
-impl Longs {
-    fn new(rows: usize) -> Longs {
-        Longs { values: Vec::with_capacity(rows), valid: BooleanBufferBuilder::new(rows) }
-    }
-
-    fn push(&mut self, value: Option<u64>) {
-        self.values.push(value.unwrap_or(0) as i64);
-        self.valid.append(value.is_some());
-    }
-
-    fn finish(mut self) -> ArrayRef {
-        let valid = NullBuffer::new(self.valid.finish());
-        Arc::new(Int64Array::new(ScalarBuffer::from(self.values), Some(valid)))
     }
 }
 
@@ -130,13 +161,12 @@ pub struct ChunkBuilder {
     values: Lists,
     value_ends: Vec<i32>,
     value_bytes: Vec<u8>,
-    seeds: Longs,
+    seeds: Nullable<i64>,
     lens: Lists,
     len_items: Vec<i32>,
-    scan_lens: Vec<i32>,
-    scan_valid: BooleanBufferBuilder,
-    at_ns: Longs,
-    after: Longs,
+    scan_lens: Nullable<i32>,
+    at_ns: Nullable<i64>,
+    after: Nullable<i64>,
     hash: u128,
     hash_input: Vec<u8>,
 }
@@ -153,18 +183,17 @@ impl ChunkBuilder {
                 ends
             },
             key_bytes: Vec::with_capacity(rows * 24),
-            fields: Lists::new(rows),
+            fields: Lists::new(),
             numbers: Vec::new(),
-            values: Lists::new(rows),
+            values: Lists::new(),
             value_ends: vec![0],
             value_bytes: Vec::new(),
-            seeds: Longs::new(rows),
-            lens: Lists::new(rows),
+            seeds: Nullable::new(),
+            lens: Lists::new(),
             len_items: Vec::new(),
-            scan_lens: Vec::with_capacity(rows),
-            scan_valid: BooleanBufferBuilder::new(rows),
-            at_ns: Longs::new(rows),
-            after: Longs::new(rows),
+            scan_lens: Nullable::new(),
+            at_ns: Nullable::new(),
+            after: Nullable::new(),
             hash: 0,
             hash_input: Vec::new(),
         }
@@ -182,7 +211,7 @@ impl ChunkBuilder {
         match row.values {
             RowValues::None => {
                 self.values.push(None);
-                self.seeds.push(None);
+                self.seeds.push_number(None);
                 self.lens.push(None);
             }
             RowValues::Inline { lens, bytes } => {
@@ -193,24 +222,23 @@ impl ChunkBuilder {
                     end
                 }));
                 self.value_bytes.extend_from_slice(bytes);
-                self.seeds.push(None);
+                self.seeds.push_number(None);
                 self.lens.push(None);
             }
             RowValues::Seeded { seed, lens } => {
                 self.values.push(None);
-                self.seeds.push(Some(seed));
+                self.seeds.push_number(Some(seed));
                 self.lens.push(Some(lens.len()));
                 self.len_items.extend(lens.iter().map(|&len| len as i32));
             }
         }
-        self.scan_lens.push(row.scan_len.unwrap_or(0) as i32);
-        self.scan_valid.append(row.scan_len.is_some());
-        self.at_ns.push(row.at_ns);
-        self.after.push(row.after);
+        self.scan_lens.push(row.scan_len.map(|rows| rows as i32), 0);
+        self.at_ns.push_number(row.at_ns);
+        self.after.push_number(row.after);
     }
 
     /// The columns, in the order of the schema, and the sum of the row hashes.
-    fn finish(mut self) -> (Vec<ArrayRef>, u128) {
+    fn finish(self) -> (Vec<ArrayRef>, u128) {
         let rows = self.ids.len();
         let strings = |ends: Vec<i32>, bytes: Vec<u8>| {
             let offsets = OffsetBuffer::new(ScalarBuffer::from(ends));
@@ -218,18 +246,18 @@ impl ChunkBuilder {
         };
         let value_offsets = OffsetBuffer::new(ScalarBuffer::from(self.value_ends));
         let values = BinaryArray::new(value_offsets, Buffer::from_vec(self.value_bytes), None);
-        let scan_valid = NullBuffer::new(self.scan_valid.finish());
+        let (scan_lens, scan_valid) = self.scan_lens.finish(0);
         let columns: Vec<ArrayRef> = vec![
             Arc::new(Int64Array::from(self.ids)),
             kind_array(self.kinds),
             Arc::new(strings(self.key_ends, self.key_bytes)),
             self.fields.finish(Arc::new(Int32Array::from(self.numbers))),
             self.values.finish(Arc::new(values)),
-            self.seeds.finish(),
+            self.seeds.finish_longs(),
             self.lens.finish(Arc::new(Int32Array::from(self.len_items))),
-            Arc::new(Int32Array::new(ScalarBuffer::from(self.scan_lens), Some(scan_valid))),
-            self.at_ns.finish(),
-            self.after.finish(),
+            Arc::new(Int32Array::new(ScalarBuffer::from(scan_lens), Some(scan_valid))),
+            self.at_ns.finish_longs(),
+            self.after.finish_longs(),
             Arc::new(Int32Array::new_null(rows)),
             Arc::new(Int64Array::new_null(rows)),
         ];

@@ -168,48 +168,23 @@ impl RunWriter {
     }
 
     fn batch(&self, samples: &[Sample], codes: &[String], observed: &[u64]) -> RecordBatch {
-        let longs = |of: fn(&Sample) -> u64| -> ArrayRef {
-            let values: Vec<i64> = samples.iter().map(|sample| of(sample) as i64).collect();
-            Arc::new(Int64Array::new(ScalarBuffer::from(values), None))
-        };
-        let optional = |of: fn(&Sample) -> u64| -> ArrayRef {
-            let mut any_null = false;
-            let values: Vec<i64> = samples
-                .iter()
-                .map(|sample| {
-                    let value = of(sample);
-                    any_null |= value == NEVER_NS;
-                    value as i64
-                })
-                .collect();
-            let valid =
-                any_null.then(|| NullBuffer::from_iter(samples.iter().map(|sample| of(sample) != NEVER_NS)));
-            Arc::new(Int64Array::new(ScalarBuffer::from(values), valid))
-        };
-        let integers = |of: fn(&Sample) -> u32| -> ArrayRef {
-            Arc::new(Int32Array::from_iter_values(samples.iter().map(|sample| of(sample) as i32)))
-        };
-        let coded = |of: fn(&Sample) -> i32, names: &ArrayRef| -> ArrayRef {
-            let keys = Int32Array::from_iter_values(samples.iter().map(of));
-            Arc::new(DictionaryArray::<Int32Type>::new(keys, names.clone()))
-        };
         let rows = samples.len();
         let null_long: ArrayRef = Arc::new(Int64Array::new_null(rows));
         RecordBatch::try_new(
             self.schema.clone(),
             vec![
-                longs(|sample| sample.op_id),
-                coded(|sample| sample.kind as i32, &self.names.ops),
-                integers(|sample| sample.session),
-                longs(|sample| sample.intended_ns),
-                optional(|sample| sample.start_ns),
-                optional(|sample| sample.end_ns),
-                optional(|sample| sample.blocked_ns),
-                coded(|sample| sample.status as i32, &self.names.statuses),
+                longs(samples, |sample| sample.op_id),
+                coded(samples, |sample| sample.kind as i32, &self.names.ops),
+                integers(samples, |sample| sample.session),
+                longs(samples, |sample| sample.intended_ns),
+                optional(samples, |sample| sample.start_ns),
+                optional(samples, |sample| sample.end_ns),
+                optional(samples, |sample| sample.blocked_ns),
+                coded(samples, |sample| sample.status as i32, &self.names.statuses),
                 code_array(samples, codes),
-                integers(|sample| sample.attempts),
-                optional(|sample| sample.last_start_ns),
-                integers(|sample| sample.rows),
+                integers(samples, |sample| sample.attempts),
+                optional(samples, |sample| sample.last_start_ns),
+                integers(samples, |sample| sample.rows),
                 null_long.clone(),
                 null_long,
                 self.observed_array(samples, observed),
@@ -232,6 +207,32 @@ impl RunWriter {
         let valid = NullBuffer::from_iter(samples.iter().map(|sample| sample.observed > 0));
         Arc::new(ListArray::new(item.clone(), offsets, Arc::new(Int64Array::from(items)), Some(valid)))
     }
+}
+
+/// A column of numbers that always exist.
+fn longs(samples: &[Sample], of: impl Fn(&Sample) -> u64) -> ArrayRef {
+    let values: Vec<i64> = samples.iter().map(|sample| of(sample) as i64).collect();
+    Arc::new(Int64Array::new(ScalarBuffer::from(values), None))
+}
+
+/// A column in which [`NEVER_NS`] stands for null.
+fn optional(samples: &[Sample], of: impl Fn(&Sample) -> u64) -> ArrayRef {
+    let values: Vec<i64> = samples.iter().map(|sample| of(sample) as i64).collect();
+    let any_null = values.contains(&(NEVER_NS as i64));
+    let valid =
+        any_null.then(|| values.iter().map(|&value| value != NEVER_NS as i64).collect::<NullBuffer>());
+    Arc::new(Int64Array::new(ScalarBuffer::from(values), valid))
+}
+
+/// A column of small numbers.
+fn integers(samples: &[Sample], of: impl Fn(&Sample) -> u32) -> ArrayRef {
+    Arc::new(Int32Array::from_iter_values(samples.iter().map(|sample| of(sample) as i32)))
+}
+
+/// A string column of few distinct values, given by their positions in `names`.
+fn coded(samples: &[Sample], of: impl Fn(&Sample) -> i32, names: &ArrayRef) -> ArrayRef {
+    let keys = Int32Array::from_iter_values(samples.iter().map(of));
+    Arc::new(DictionaryArray::<Int32Type>::new(keys, names.clone()))
 }
 
 fn code_array(samples: &[Sample], codes: &[String]) -> ArrayRef {
@@ -611,17 +612,12 @@ fn decode<T: Copy>(
 ) -> Result<Vec<T>, FileError> {
     let column = column.as_dictionary::<Int32Type>();
     let names = column.values().as_string::<i32>();
-    let values: Vec<Option<T>> = names.iter().map(|name| name.and_then(from_name)).collect();
-    column
-        .keys()
-        .values()
-        .iter()
-        .map(|&key| {
-            values
-                .get(key as usize)
-                .copied()
-                .flatten()
-                .ok_or_else(|| inconsistent(path, "an operation or status that this program does not know"))
-        })
-        .collect()
+    let unknown = || inconsistent(path, "an operation or status that this program does not know");
+    let values: Option<Vec<T>> = names.iter().map(|name| name.and_then(from_name)).collect();
+    let values = values.ok_or_else(unknown)?;
+    let keys = column.keys().values();
+    if keys.iter().any(|&key| key as usize >= values.len()) {
+        return Err(unknown());
+    }
+    Ok(keys.iter().map(|&key| values[key as usize]).collect())
 }

@@ -32,6 +32,8 @@ macro_rules! contract {
 
 contract! {
     databases: {
+        memory: crate::memory::Memory =
+            |_| async { crate::support::Place::at(crate::support::target("memory", "")) };
         #[cfg(feature = "sqlite")]
         sqlite: ycsb_trace::driver::sqlite::Sqlite =
             |_| async { crate::support::Place::in_folder("sqlite", "test.db") };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ycsb_trace::op::Status;
 
-use crate::support::program::{Folder, Ran};
+use crate::support::program::{Folder, Generated, Ran, Replayed};
 
 const WORKLOAD: &str = "gen workloada --records 100 -p fieldcount=2 -p fieldlength=20";
 
@@ -28,7 +28,7 @@ fn three_operations_on_64_connections_at_ten_per_second_are_three_rows_in_time()
     let folder = Folder::in_memory();
     let (ran, path) = replay(&folder, 3, "--threads 64 --target 10");
     assert!(ran.took < Duration::from_secs(2), "{:?}", ran.took);
-    let mut rows = crate::support::program::Replayed::read(&path).rows;
+    let mut rows = Replayed::read(&path).rows;
     rows.sort_by_key(|row| row.op_id);
     let intended: Vec<u64> = rows.iter().map(|row| row.intended_ns).collect();
     assert_eq!(intended, [0, 100_000_000, 200_000_000]);
@@ -37,6 +37,28 @@ fn three_operations_on_64_connections_at_ten_per_second_are_three_rows_in_time()
 #[test]
 fn operations_that_no_number_of_connections_divides_are_all_executed() {
     replay(&Folder::in_memory(), 1003, "--threads 7");
+}
+
+#[test]
+fn a_result_says_which_trace_it_executed_and_how() {
+    let folder = Folder::in_memory();
+    folder.ok(&format!("{WORKLOAD} --ops 10 --seed 7"));
+    let ran = folder.ok("replay --db sqlite workloada --url test.db -p sqlite.synchronous=OFF --threads 3");
+    let [load, run] = ran.results(&folder).try_into().expect("two phases");
+    for (phase, path) in [("load", load), ("run", run)] {
+        let meta = Replayed::read(&path).meta;
+        let trace = Generated::read(&folder.path(&format!("traces/workloada.{phase}.parquet"))).meta;
+        assert_eq!((meta.trace_hash, meta.trace_rows), (trace.content_hash, trace.rows));
+        assert_eq!((meta.phase, meta.sessions, meta.order.as_str()), (trace.phase, 3, "deps"));
+        assert_eq!(meta.server.settings["synchronous"], "OFF");
+        for (name, value) in
+            [("seed", "7"), ("table", "usertable"), ("url", "test.db"), ("sqlite.synchronous", "OFF")]
+        {
+            assert_eq!(meta.config.get(name).map(String::as_str), Some(value), "{name}");
+        }
+        let shown = folder.ok(&format!("inspect {}", path.display())).out;
+        assert!(shown.contains("  sqlite.synchronous = OFF\n"), "{shown}");
+    }
 }
 
 #[test]

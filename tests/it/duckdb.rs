@@ -178,3 +178,16 @@ fn the_footer_can_be_read_in_duckdb_as_the_readme_says() {
         serde_json::from_str(rows[0]["footer"].as_str().expect("text")).expect("JSON");
     assert_eq!(footer["rows"], 20_000);
 }
+
+/// `traces/README.md` defines the content hash, and a script beside it follows that definition.
+#[test]
+fn the_content_hash_is_what_the_readme_of_traces_says() {
+    let traces = std::fs::read_dir(repository().join("traces/golden/v1")).expect("the golden traces");
+    let output = Command::new(python())
+        .arg(repository().join("traces/content_hash.py"))
+        .args(traces.flatten().map(|entry| entry.path()))
+        .output()
+        .expect("Python starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 4);
+}

@@ -52,6 +52,24 @@ fn ctrl_c_ends_a_run_soon_with_everything_it_did() {
 }
 
 #[test]
+fn ctrl_c_ends_gen_and_removes_the_unfinished_file() {
+    let folder = Folder::in_memory();
+    let running = folder.start("gen workloada --records 10 --ops 1000000000 --values seeded --jobs 2");
+    let partial = "workloada.run.parquet.partial".to_owned();
+    let begin = Instant::now();
+    while !folder.names("traces").contains(&partial) {
+        assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", folder.names("traces"));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    running.signal(Signal::INT);
+    let signalled = Instant::now();
+    let ran = running.wait().expect_code(130);
+    assert!(signalled.elapsed() < Duration::from_secs(3), "{:?}", signalled.elapsed());
+    assert!(ran.err.contains("workloada.run.parquet was not finished and is removed"), "{}", ran.err);
+    assert_eq!(folder.names("traces"), ["workloada.load.parquet"]);
+}
+
+#[test]
 fn a_second_ctrl_c_does_not_wait_for_operations_in_flight() {
     let folder = Folder::in_memory();
     let (mut running, start) = begin(&folder, "-p sqlite.journalmode=DELETE");

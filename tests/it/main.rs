@@ -10,14 +10,18 @@ mod counts;
 mod duckdb;
 #[cfg(feature = "fjall")]
 mod fjall;
+mod golden;
+mod hostile;
 #[cfg(feature = "sqlite")]
 mod interrupt;
+mod memory;
 #[cfg(all(feature = "analyze", feature = "postgres", feature = "sqlite"))]
 mod mistakes;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod order;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod readme;
 #[cfg(feature = "postgres")]
 mod secrets;
 mod settings;
@@ -25,6 +29,8 @@ mod settings;
 mod sqlite;
 #[cfg(feature = "sqlite")]
 mod stall;
+mod streams;
+mod structure;
 mod support;
 mod traces;
 #[cfg(feature = "sqlite")]

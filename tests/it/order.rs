@@ -42,12 +42,12 @@ fn assert_in_order(replayed: &Replayed, ops: u64) {
 #[test]
 fn no_read_precedes_its_insert_on_sqlite_while_another_process_holds_the_write_lock() {
     let folder = Folder::in_memory();
-    folder.ok(&format!("{WORKLOAD} --ops 10000"));
+    folder.ok(&format!("{WORKLOAD} --ops 20000"));
     folder.ok("replay --db sqlite workloadd --url test.db --phase load");
     let ran = with_a_busy_writer(&folder.path("test.db"), || {
         folder.ok("replay --db sqlite workloadd --url test.db --phase run --threads 16")
     });
-    assert_in_order(&ran.result(&folder), 10_000);
+    assert_in_order(&ran.result(&folder), 20_000);
 }
 
 #[cfg(feature = "postgres")]

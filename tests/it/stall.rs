@@ -70,7 +70,7 @@ fn a_stall_of_two_seconds_is_in_the_response_times_of_all_operations_it_delayed(
     let backlogs: Vec<u64> = ran.err.lines().filter_map(backlog).collect();
     assert!(backlogs.len() >= 8, "{}", ran.err);
     let most = backlogs.iter().copied().max().unwrap_or(0);
-    assert!((500..=2_000).contains(&most), "{}", ran.err);
+    assert!((1_500..=2_300).contains(&most), "{}", ran.err);
     assert!(backlogs[..3].iter().all(|&backlog| backlog < 500), "{}", ran.err);
 }
 
