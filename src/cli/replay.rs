@@ -17,12 +17,12 @@ use super::say::{note, say};
 use super::settings::{PropertyArgs, redacted, redacted_url};
 use crate::driver::{self, Driver, Preparation, Target, Visitor};
 use crate::op::OpKind;
-use crate::replay::observe::{MOST_FINGERPRINTS, values_written};
 use crate::replay::pace::{Pace, Rate, Speed};
 use crate::replay::stop::Stop;
 use crate::replay::{self, Event, Finished, Order, ReplayPlan, Rmw, Verification};
 use crate::trace::meta::{Phase, RunMeta, TraceMeta};
 use crate::trace::ops::TraceReader;
+use crate::verify::written::{MOST_FINGERPRINTS, values_written};
 use crate::workload::{Properties, Source};
 
 /// Which operations wait for others.

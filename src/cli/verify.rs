@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
@@ -15,6 +15,7 @@ use super::settings::PropertyArgs;
 use crate::driver::{self, Driver, Preparation, Rows, Session, TableSpec, Target, Visitor};
 use crate::op::{Field, Op, OpKind, Status};
 use crate::record::value_hash;
+use crate::replay::current_thread_runtime;
 use crate::trace::meta::TraceMeta;
 use crate::trace::ops::TraceReader;
 use crate::trace::runs::RunFile;
@@ -291,7 +292,7 @@ impl Visitor for Compare<'_> {
             shapes: vec![(OpKind::Read, Vec::new())],
         };
         let driver = D::open(&target)?;
-        runtime()?.block_on(driver.prepare(&table, Preparation::UseExisting))?;
+        current_thread_runtime()?.block_on(driver.prepare(&table, Preparation::UseExisting))?;
         let mut report = TableReport::default();
         for share in verify::shares(self.inputs)? {
             let states = verify::last_states(self.inputs, share)?;
@@ -303,7 +304,7 @@ impl Visitor for Compare<'_> {
                     .map(|(states, session)| {
                         let (driver, table) = (&driver, &table);
                         scope.spawn(move || {
-                            runtime()?.block_on(async {
+                            current_thread_runtime()?.block_on(async {
                                 let session = driver.connect(table, session).await?;
                                 compare(session, table, states).await
                             })
@@ -316,19 +317,14 @@ impl Visitor for Compare<'_> {
                 report.merge(part?);
             }
         }
-        report.rows =
-            runtime()?.block_on(async { count_rows(driver.connect(&table, 0).await?, &table).await })?;
+        report.rows = current_thread_runtime()?
+            .block_on(async { count_rows(driver.connect(&table, 0).await?, &table).await })?;
         if report.rows > report.found {
             let extra = report.rows - report.found;
             report.violations.insert("row of neither trace".to_owned(), extra);
         }
         Ok(report)
     }
-}
-
-fn runtime() -> Result<tokio::runtime::Runtime> {
-    let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_all().build().context("cannot start an async runtime")
 }
 
 /// Reads these rows and compares them.

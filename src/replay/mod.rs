@@ -24,7 +24,7 @@ use rtrb::RingBuffer;
 
 use self::feed::Feed;
 use self::lane::Lane;
-use self::observe::{Fingerprints, Observer, Unobserved, Verifier};
+use self::observe::{Observer, Unobserved, Verifier};
 use self::order::Completions;
 use self::pace::Pace;
 use self::recorder::{LaneLog, Recorded, Settings, Snapshot};
@@ -37,6 +37,7 @@ use crate::trace::meta::{ErrorMeta, HostMeta, OverheadMeta, RunMeta, ServerMeta,
 use crate::trace::ops::TraceReader;
 use crate::trace::runs::RunWriter;
 use crate::trace::{GENERATOR, RESULT_VERSION};
+use crate::verify::written::Fingerprints;
 
 /// Samples that all rings together can hold while the recorder is busy.
 const RING_SAMPLES: usize = 1 << 18;
@@ -424,7 +425,8 @@ fn spawn<T: Send + 'static>(
     builder.spawn(work).with_context(|| format!("cannot start the thread of the {name}"))
 }
 
-fn current_thread_runtime() -> Result<tokio::runtime::Runtime> {
+/// Runs the futures of one thread.
+pub fn current_thread_runtime() -> Result<tokio::runtime::Runtime> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all().build().context("cannot start an async runtime")
 }

@@ -4,19 +4,14 @@
 //! and `verify` decides that afterwards.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
-use std::hash::{BuildHasherDefault, Hasher};
-use std::path::Path;
 use std::sync::Arc;
 
 use rtrb::Producer;
 
 use crate::driver::{Discard, Rows};
 use crate::op::{Op, OpKind, Outcome, Recovery, Status};
-use crate::record::{fingerprint, key_hash, value_hash};
-use crate::trace::FileError;
-use crate::trace::meta::TraceMeta;
-use crate::trace::ops::TraceReader;
+use crate::record::{key_hash, value_hash};
+use crate::verify::written::Fingerprints;
 
 /// Decides what a lane keeps of the rows that come back. A type parameter of the lane, so that
 /// without verification the loop is compiled as if this did not exist.
@@ -188,74 +183,6 @@ impl Verifier {
 #[cold]
 fn mismatch(code: &str, what: String, rows: u32) -> Outcome {
     Outcome { rows, ..Outcome::failed(Status::Mismatch, Recovery::Fatal, code, what) }
-}
-
-/// A 64-bit fingerprint of every (key, field, value) that traces write. A value that was never
-/// written passes by chance once in 2⁶⁴ / size.
-#[derive(Debug, Default)]
-pub struct Fingerprints(HashSet<u64, BuildHasherDefault<Mixed>>);
-
-/// Values that are checked exactly; beyond, a replay only logs them (1.2 GB of fingerprints).
-pub const MOST_FINGERPRINTS: u64 = 64_000_000;
-
-/// How many values a trace writes at most, by its footer.
-pub fn values_written(trace: &TraceMeta) -> u64 {
-    let widest = |kind: &str| {
-        let shapes = trace.shapes.iter().filter(|shape| shape.op == kind);
-        let fields = |shape: &crate::trace::meta::Shape| match shape.fields.len() {
-            0 => trace.field_names.len(),
-            some => some,
-        };
-        shapes.map(fields).max().unwrap_or(trace.field_names.len()) as u64
-    };
-    let of_kind = |(kind, count): (&String, &u64)| match OpKind::from_name(kind) {
-        Some(OpKind::Insert) => count * trace.field_names.len() as u64,
-        Some(written) if written.writes() => count * widest(kind),
-        _ => 0,
-    };
-    trace.op_counts.iter().map(of_kind).sum()
-}
-
-impl Fingerprints {
-    /// Reads everything that these traces write.
-    pub fn of(traces: &[&Path]) -> Result<Fingerprints, FileError> {
-        let mut set = HashSet::default();
-        for path in traces {
-            let mut reader = TraceReader::open(path)?;
-            let field_count = reader.meta().field_names.len() as u32;
-            set.reserve(values_written(reader.meta()).min(MOST_FINGERPRINTS) as usize);
-            let mut values = Vec::new();
-            while let Some(block) = reader.next_block()? {
-                for row in 0..block.len() {
-                    block.written_values(row, field_count, &mut values);
-                    let key = key_hash(block.key(row));
-                    set.extend(values.iter().map(|&(field, value)| fingerprint(key, field, value)));
-                }
-            }
-        }
-        Ok(Fingerprints(set))
-    }
-
-    #[inline]
-    fn contains(&self, key: u64, field: u32, value: u64) -> bool {
-        self.0.contains(&fingerprint(key, field, value))
-    }
-}
-
-/// Fingerprints are mixed already.
-#[derive(Debug, Default)]
-struct Mixed(u64);
-
-impl Hasher for Mixed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("fingerprints are 64-bit numbers");
-    }
-    fn write_u64(&mut self, fingerprint: u64) {
-        self.0 = fingerprint;
-    }
 }
 
 #[cfg(test)]

@@ -25,7 +25,6 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::meta::TraceMeta;
 use super::{FOOTER_KEY, FileError, FileKind, Opened, inconsistent, trace_properties, trace_schema};
 use crate::op::OpKind;
-use crate::record::{append_value, value_hash};
 
 /// The values of a written row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -486,31 +485,6 @@ impl OpBlock {
     pub fn seeded_values(&self, row: usize) -> Option<(u64, &[i32])> {
         let seed = number(&self.seeds, row)?;
         Some((seed, &self.len_items[items(&self.lens, row)?]))
-    }
-
-    /// The hashes of what a row's operation writes, as (field, hash), into `out`; an insert also
-    /// makes null of the fields that it does not name. Empty for an operation that writes nothing.
-    pub fn written_values(&self, row: usize, field_count: u32, out: &mut Vec<(u32, u64)>) {
-        out.clear();
-        if !self.kind(row).writes() {
-            return;
-        }
-        let numbers = self.field_numbers(row).unwrap_or_default().iter().map(|&number| number as u32);
-        if let Some(values) = self.inline_values(row) {
-            out.extend(numbers.zip(values.map(|value| value_hash(Some(value)))));
-        } else if let Some((seed, lens)) = self.seeded_values(row) {
-            let mut bytes = Vec::new();
-            for (number, &len) in numbers.zip(lens) {
-                bytes.clear();
-                append_value(seed, number, len as usize, &mut bytes);
-                out.push((number, value_hash(Some(&bytes))));
-            }
-        }
-        if self.kind(row) == OpKind::Insert && out.len() < field_count as usize {
-            let unnamed = |field: &u32| out.iter().all(|(number, _)| number != field);
-            let unnamed: Vec<u32> = (0..field_count).filter(unnamed).collect();
-            out.extend(unnamed.into_iter().map(|field| (field, value_hash(None))));
-        }
     }
 
     /// Rows asked for by a scan, 0 for other kinds.

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::Inputs;
+use super::written::written_values;
 use crate::op::{NEVER_NS, OpKind, Status};
 use crate::record::key_hash;
 use crate::trace::FileError;
@@ -205,7 +206,7 @@ pub fn read(inputs: &Inputs, share: Share, every_key: bool) -> Result<Part, File
                 end: NEVER_NS,
                 fate: Fate::Unknown,
             });
-            block.written_values(row, field_count, &mut values);
+            written_values(&block, row, field_count, &mut values);
             let mut write = |field, value| part.events.push(Event::new(key, field, value, What::Write, op));
             values.iter().for_each(|&(field, value)| write(field, value));
             match kind {
@@ -246,7 +247,7 @@ pub fn read(inputs: &Inputs, share: Share, every_key: bool) -> Result<Part, File
                 if every_key {
                     part.names.entry(key).or_insert_with(|| block.key(row).to_owned());
                 }
-                block.written_values(row, field_count, &mut values);
+                written_values(&block, row, field_count, &mut values);
                 values.push((ROW, PRESENT));
                 let written =
                     |&(field, value): &(u32, u64)| Event::new(key, field, value, What::Write, LOADED);

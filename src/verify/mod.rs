@@ -11,6 +11,7 @@
 
 pub mod history;
 pub mod register;
+pub mod written;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;

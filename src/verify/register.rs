@@ -95,33 +95,26 @@ pub fn decide(clusters: &[Cluster], reads: &[Span]) -> Vec<Violation> {
             zones.push(zone);
         }
     }
-    // By falling M: the zones that A comes before are a beginning of this list.
-    zones.sort_by_key(|zone| std::cmp::Reverse(zone.last_start));
-    // For each beginning, the zone with the least m and the one with the second least.
-    let mut least: Vec<[usize; 2]> = Vec::with_capacity(zones.len());
-    const NONE: usize = usize::MAX;
+    // A value was certainly overwritten by a write that began after an operation on the value ended.
+    let mut is_stale = vec![false; zones.len()];
+    let overwriters = Earliest::new(&zones, |zone| clusters[zone.cluster].write.start);
     for (position, zone) in zones.iter().enumerate() {
-        let [first, second] = least.last().copied().unwrap_or([NONE; 2]);
-        let before = |other: usize| other == NONE || zone.first_end < zones[other].first_end;
-        least.push(if before(first) {
-            [position, first]
-        } else if before(second) {
-            [first, position]
-        } else {
-            [first, second]
-        });
-    }
-    let mut disordered = Vec::new();
-    for (position, zone) in zones.iter().enumerate() {
-        let after = zones.partition_point(|other| other.last_start > zone.first_end);
-        let Some(&[first, second]) = after.checked_sub(1).map(|last| &least[last]) else { continue };
-        let other = if first == position { second } else { first };
-        if other == NONE || zones[other].first_end >= zone.last_start {
-            continue;
+        let Some(other) = overwriters.after(&zones, position) else { continue };
+        let Cluster { write, reads: range } = &clusters[zone.cluster];
+        let overwritten_by = clusters[zones[other].cluster].write.op;
+        for read in &reads[range.clone()] {
+            if read.end >= write.start && read.start > zones[other].first_end {
+                found.push(Violation::Stale { read: read.op, write: write.op, overwritten_by });
+                is_stale[position] = true;
+            }
         }
-        let here = name_stale(clusters, reads, zone, &zones[other], &mut found);
-        let there = !here && name_stale(clusters, reads, &zones[other], zone, &mut found);
-        if !here && !there {
+    }
+    // What remains: two clusters that come before each other.
+    let mut disordered = Vec::new();
+    let followers = Earliest::new(&zones, |zone| zone.last_start);
+    for (position, zone) in zones.iter().enumerate() {
+        let Some(other) = followers.after(&zones, position) else { continue };
+        if zones[other].first_end < zone.last_start && !is_stale[position] && !is_stale[other] {
             disordered.push((position.min(other), position.max(other)));
         }
     }
@@ -141,29 +134,43 @@ pub fn decide(clusters: &[Cluster], reads: &[Span]) -> Vec<Violation> {
     found
 }
 
-/// Names the reads of `zone` that began when an operation on `other` had ended, if the write of
-/// `other` began only after an operation on `zone` had ended. Each of them is wrong by itself.
-fn name_stale(
-    clusters: &[Cluster],
-    reads: &[Span],
-    zone: &Zone,
-    other: &Zone,
-    found: &mut Vec<Violation>,
-) -> bool {
-    let Cluster { write, reads: range } = &clusters[zone.cluster];
-    let overwriting = &clusters[other.cluster].write;
-    if zone.first_end >= overwriting.start {
-        return false;
+/// Finds, among the zones whose time (of some kind) is after a zone's m, the one with the least m.
+struct Earliest {
+    /// The times, falling: those after a moment are a beginning of this list.
+    times: Vec<u64>,
+    /// For each beginning, the zones with the least and the second least m.
+    least: Vec<[usize; 2]>,
+}
+
+const NONE: usize = usize::MAX;
+
+impl Earliest {
+    fn new(zones: &[Zone], time: impl Fn(&Zone) -> u64) -> Earliest {
+        let mut order: Vec<usize> = (0..zones.len()).collect();
+        order.sort_by_key(|&zone| std::cmp::Reverse(time(&zones[zone])));
+        let earlier =
+            |one: usize, other: usize| other == NONE || zones[one].first_end < zones[other].first_end;
+        let mut latest = [NONE; 2];
+        let least = order.iter().map(|&zone| {
+            let [first, second] = latest;
+            if earlier(zone, first) {
+                latest = [zone, first];
+            } else if earlier(zone, second) {
+                latest = [first, zone];
+            }
+            latest
+        });
+        let least = least.collect();
+        Earliest { times: order.iter().map(|&zone| time(&zones[zone])).collect(), least }
     }
-    let late =
-        reads[range.clone()].iter().filter(|read| read.end >= write.start && read.start > other.first_end);
-    let before = found.len();
-    found.extend(late.map(|read| Violation::Stale {
-        read: read.op,
-        write: write.op,
-        overwritten_by: overwriting.op,
-    }));
-    found.len() > before
+
+    /// For zone number `position`; not that zone itself.
+    fn after(&self, zones: &[Zone], position: usize) -> Option<usize> {
+        let after = self.times.partition_point(|&time| time > zones[position].first_end);
+        let [first, second] = self.least[after.checked_sub(1)?];
+        let other = if first == position { second } else { first };
+        (other != NONE).then_some(other)
+    }
 }
 
 #[cfg(test)]
@@ -219,6 +226,16 @@ mod tests {
             })
             .collect();
         assert_eq!(named, [4, 5]);
+    }
+
+    #[test]
+    fn a_read_is_stale_once_however_many_writes_it_should_have_seen() {
+        let writes: Vec<Span> =
+            (1..5).map(|op| span(op, 10 * u64::from(op), 10 * u64::from(op) + 5)).collect();
+        let read = [span(9, 90, 95)];
+        let mut history: Vec<(Span, &[Span])> = writes.iter().map(|write| (*write, &[][..])).collect();
+        history.push((INITIAL, &read));
+        assert_eq!(violations(&history), [Violation::Stale { read: 9, write: 0, overwritten_by: 1 }]);
     }
 
     #[test]

@@ -33,3 +33,5 @@ mod streams;
 mod structure;
 mod support;
 mod traces;
+#[cfg(feature = "sqlite")]
+mod verify;
