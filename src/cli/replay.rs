@@ -386,6 +386,14 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict> {
     for (position, plan) in plans.iter().enumerate() {
         let finished = driver::dispatch(&args.db, Execute { plan, stop: &stop })??;
         printed = printed.and(print_summary(&finished));
+        if let Some(failure) = finished.trace_failure {
+            return Err(failure.into());
+        }
+        if finished.meta.ended_because == replay::LANE_PANICKED {
+            bail!(
+                "a part of this program failed, so the run is not complete; this is a bug, please report it"
+            );
+        }
         if finished.meta.interrupted {
             return Ok(Verdict::Interrupted);
         }

@@ -37,7 +37,7 @@ use crate::rng::{Purpose, Stream};
 use crate::trace::meta::{ErrorMeta, HostMeta, OverheadMeta, RunMeta, ServerMeta, TraceMeta};
 use crate::trace::ops::TraceReader;
 use crate::trace::runs::RunWriter;
-use crate::trace::{GENERATOR, RESULT_VERSION};
+use crate::trace::{FileError, GENERATOR, RESULT_VERSION};
 
 /// Samples that all rings together can hold while the recorder is busy.
 const RING_SAMPLES: usize = 1 << 18;
@@ -144,6 +144,8 @@ pub struct Finished {
     pub path: PathBuf,
     /// Its footer.
     pub meta: RunMeta,
+    /// Why the trace could not be read to its end.
+    pub trace_failure: Option<FileError>,
 }
 
 /// The disk could not take the result; the run was stopped, and what was written is kept.
@@ -296,6 +298,9 @@ fn backoff_ns(seed: u64, session: u32, attempt: u32) -> u64 {
     (base as f64 * (0.5 + 0.5 * jitter)) as u64
 }
 
+/// Why a run ended that should not have ended so.
+pub const LANE_PANICKED: &str = "a lane panicked";
+
 /// Executes a trace. `on_event` is called from another thread than the lanes' and may take its time.
 pub fn replay<D: Driver>(
     plan: &ReplayPlan,
@@ -385,7 +390,8 @@ pub fn replay<D: Driver>(
     if let Some(cause) = disk_failure {
         return Err(ResultLost { folder: writer.folder().to_owned(), cause }.into());
     }
-    meta.ended_because = match shared.feed.take_failure() {
+    let trace_failure = shared.feed.take_failure();
+    meta.ended_because = match &trace_failure {
         Some(failure) => format!("the trace could not be read to its end: {failure}"),
         None => ending.why.to_owned(),
     };
@@ -403,7 +409,7 @@ pub fn replay<D: Driver>(
     }
     let folder = writer.folder().to_owned();
     let path = writer.finish(&meta).map_err(|cause| ResultLost { folder, cause })?;
-    Ok(Finished { path, meta })
+    Ok(Finished { path, meta, trace_failure })
 }
 
 fn spawn<T: Send + 'static>(
@@ -540,7 +546,7 @@ fn watch<D: Driver>(
             }
             Ok(LaneReport::Opened(_)) | Err(mpsc::RecvTimeoutError::Timeout) => {}
             Err(mpsc::RecvTimeoutError::Disconnected) => {
-                ending.why = "a lane panicked";
+                ending.why = LANE_PANICKED;
                 break;
             }
         }
