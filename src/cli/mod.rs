@@ -4,6 +4,7 @@
 #[cfg(feature = "analyze")]
 pub mod analyze;
 pub mod demo;
+pub mod gate;
 pub mod generate;
 pub mod info;
 pub mod inspect;

@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::Verdict;
+use super::gate::{self, Gate};
 use super::generate::Phases;
 use super::parse_duration;
 use super::progress::{self, PLAIN_INTERVAL, Progress, count_text, duration_text, rate_text};
@@ -140,6 +141,10 @@ pub struct ReplayArgs {
     /// Exit with code 1 if more than this share of the operations failed, e.g. 0.01
     #[arg(long, value_name = "SHARE")]
     max_error_rate: Option<f64>,
+    /// Exit with code 1 if this is true of the run: 'p99(READ) > 5ms', 'p99.9(service, UPDATE) > 20ms',
+    /// 'rate < 900', 'errors > 0.1%'; can be given several times
+    #[arg(long, value_name = "CONDITION", value_parser = gate::parse)]
+    fail_if: Vec<Gate>,
     /// Time between progress reports [default: 1s on a terminal, else 10s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     interval: Option<Duration>,
@@ -334,6 +339,7 @@ fn interpret(args: &ReplayArgs) -> Result<Request> {
             url: args.url.clone(),
             properties: properties.iter().map(text).collect(),
             sessions,
+            op_timeout: args.op_timeout,
             seed: 1,
         },
         drop: args.drop || is_true(&properties, "dropdata"),
@@ -504,9 +510,17 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict> {
     let mut verdict = Verdict::Done;
     // Not being able to tell is no reason not to go on.
     let mut printed = Ok(());
-    for plan in &plans {
+    for (position, plan) in plans.iter().enumerate() {
         let finished = driver::dispatch(&args.db, Execute { plan, stop: &stop })??;
         printed = printed.and(print_summary(&finished));
+        if let Some(failure) = finished.trace_failure {
+            return Err(failure.into());
+        }
+        if finished.meta.ended_because == replay::LANE_PANICKED {
+            bail!(
+                "a part of this program failed, so the run is not complete; this is a bug, please report it"
+            );
+        }
         if finished.meta.interrupted {
             return Ok(Verdict::Interrupted);
         }
@@ -520,6 +534,13 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict> {
         }
         if !passes(args.max_error_rate, &finished.meta) {
             verdict = Verdict::Refused;
+        }
+        // What is judged is the run; the load is, if nothing else was asked for.
+        if position + 1 == plans.len() {
+            for refusal in args.fail_if.iter().filter_map(|gate| gate.refusal(&finished.meta)) {
+                note!("{refusal}");
+                verdict = Verdict::Refused;
+            }
         }
     }
     printed?;
@@ -732,7 +753,7 @@ fn server_text(meta: &RunMeta) -> String {
 }
 
 /// A histogram of the footer.
-fn histogram(meta: &RunMeta, kind: OpKind, series: &str) -> Option<hdrhistogram::Histogram<u64>> {
+pub(super) fn histogram(meta: &RunMeta, kind: OpKind, series: &str) -> Option<hdrhistogram::Histogram<u64>> {
     use base64::Engine;
     let found = meta.histograms.iter().find(|found| found.op == kind.name() && found.series == series)?;
     let bytes = base64::engine::general_purpose::STANDARD.decode(&found.hdr).ok()?;

@@ -283,6 +283,7 @@ impl Visitor for Compare<'_> {
                 .collect(),
             sessions: self.args.threads,
             seed: self.trace.seed,
+            op_timeout: None,
         };
         let named = self.args.table.clone().or_else(|| target.property("table").map(str::to_owned));
         let table = TableSpec {

@@ -12,6 +12,7 @@
 //! * one method call is one operation, complete when it returns.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -28,6 +29,9 @@ pub struct Target {
     pub properties: BTreeMap<String, String>,
     /// Sessions that will be opened, so that a driver can size what it shares.
     pub sessions: u32,
+    /// Time after which an operation is given up. Needed only by drivers that block the thread: from
+    /// outside, nobody could end their calls.
+    pub op_timeout: Option<Duration>,
     /// Seed of the run, for drivers that draw (the simulated one).
     pub seed: u64,
 }

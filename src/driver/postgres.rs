@@ -118,8 +118,8 @@ impl Dialect {
 }
 
 const OPTIONS: &[(&str, &str, &str)] = &[
-    ("pg.host", "127.0.0.1", "host, or folder of the socket; also $PGHOST"),
-    ("pg.port", "5432, 26257, 5433", "port; also $PGPORT"),
+    ("pg.host", "127.0.0.1", "host, or folder of the socket; several by commas are tried in turn; also $PGHOST"),
+    ("pg.port", "5432, 26257, 5433", "port, or one for each host; also $PGPORT"),
     ("pg.user", "postgres, root, yugabyte", "user; also db.user, $PGUSER"),
     ("pg.password", "", "password, in any characters; also db.passwd, $PGPASSWORD"),
     ("pg.db", "postgres, defaultdb, yugabyte", "database; also $PGDATABASE"),
@@ -143,8 +143,7 @@ pub struct Postgres {
 #[derive(Debug)]
 pub struct PostgresSession {
     client: Client,
-    /// Why the connection ended, once it has.
-    ending: Ending,
+    connection: Connected,
     table: TableSpec,
     wording: Wording,
     statements: Statements<Statement>,
@@ -153,6 +152,21 @@ pub struct PostgresSession {
 }
 
 type Ending = Arc<Mutex<Option<String>>>;
+
+/// The other half of a connection: the task that moves its bytes. It ends with the session; left to
+/// itself, it would wait for the answer to a request that nobody waits for any more.
+#[derive(Debug)]
+struct Connected {
+    /// Why the connection ended, once it has.
+    ending: Ending,
+    task: tokio::task::AbortHandle,
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
 
 impl Driver for Postgres {
     const KINDS: &'static [Kind] = &[
@@ -184,7 +198,7 @@ impl Driver for Postgres {
 
     async fn prepare(&self, table: &TableSpec, preparation: Preparation) -> Result<ServerInfo, TargetError> {
         table.check_names(true)?;
-        let (client, _) = self.client().await?;
+        let (client, _connection) = self.client().await?;
         let doing = |what: &'static str| move |error: Error| self.refused(what, &error);
         let version: String = client
             .query_one("SELECT version()", &[])
@@ -240,7 +254,7 @@ impl Driver for Postgres {
 
     async fn connect(&self, table: &TableSpec, _session: u32) -> Result<PostgresSession, TargetError> {
         table.check_names(true)?;
-        let (client, ending) = self.client().await?;
+        let (client, connection) = self.client().await?;
         let collate = self.collate_scans.load(Ordering::Relaxed);
         let wording = Wording {
             placeholder: Placeholder::Dollar,
@@ -254,7 +268,7 @@ impl Driver for Postgres {
             statements.add(kind, fields, statement);
         }
         let begin = self.begin;
-        Ok(PostgresSession { client, ending, table: table.clone(), wording, statements, begin })
+        Ok(PostgresSession { client, connection, table: table.clone(), wording, statements, begin })
     }
 }
 
@@ -269,6 +283,9 @@ fn begin(isolation: &str) -> Result<&'static str, TargetError> {
         ))),
     }
 }
+
+/// Time to reach a server.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Settings that change results, or that a reader of a result asks for.
 const SETTINGS: &[&str] = &[
@@ -302,14 +319,16 @@ impl Postgres {
         let first = |properties: &[&str], variable: &str| {
             properties.iter().find_map(|name| property(name)).or_else(|| env(variable))
         };
-        let port = match first(&["pg.port"], "PGPORT") {
+        let ports: Vec<u16> = match first(&["pg.port"], "PGPORT") {
             Some(text) => text
-                .parse()
+                .split(',')
+                .map(|port| port.trim().parse())
+                .collect::<Result<_, _>>()
                 .map_err(|_| TargetError::Request(format!("pg.port={text:?} is not a port number")))?,
-            None => dialect.port,
+            None => vec![dialect.port],
         };
         let mut config = match &url {
-            Some(url) => parse(url, origin, port)?,
+            Some(url) => parse(url, origin, ports[0])?,
             None => Config::new(),
         };
         require_plaintext(target.property("pg.sslmode").unwrap_or("disable"), "pg.sslmode")?;
@@ -332,10 +351,22 @@ impl Postgres {
             }
         }
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            config.host(first(&["pg.host"], "PGHOST").unwrap_or_else(|| "127.0.0.1".to_owned()));
+            let hosts = first(&["pg.host"], "PGHOST").unwrap_or_else(|| "127.0.0.1".to_owned());
+            for host in hosts.split(',').map(str::trim) {
+                config.host(host);
+            }
         }
         if config.get_ports().is_empty() {
-            config.port(port);
+            let hosts = config.get_hosts().len().max(config.get_hostaddrs().len());
+            if ports.len() != 1 && ports.len() != hosts {
+                return Err(TargetError::Request(format!(
+                    "pg.port names {} ports for {hosts} host(s); give one for all, or one for each",
+                    ports.len()
+                )));
+            }
+            for port in ports {
+                config.port(port);
+            }
         }
         if let (None, Some(options)) = (config.get_options(), property("pg.options")) {
             config.options(options);
@@ -344,7 +375,7 @@ impl Postgres {
             config.application_name("ycsb-trace");
         }
         if config.get_connect_timeout().is_none() {
-            config.connect_timeout(Duration::from_secs(10));
+            config.connect_timeout(CONNECT_TIMEOUT);
         }
         let begin = begin(target.property("pg.isolation").unwrap_or("serializable"))?;
         Ok(Postgres { config, dialect, collate_scans: AtomicBool::new(false), begin })
@@ -376,11 +407,23 @@ impl Postgres {
     }
 
     /// Opens a connection and lets the current runtime drive it.
-    async fn client(&self) -> Result<(Client, Ending), TargetError> {
-        let (client, connection) = self.config.connect(NoTls).await.map_err(|error| self.unusable(&error))?;
+    async fn client(&self) -> Result<(Client, Connected), TargetError> {
+        // The client's own limit ends when TCP is connected, and a server may be silent after that.
+        let hosts = self.config.get_hosts().len().max(self.config.get_hostaddrs().len()).max(1);
+        let timeout = self.config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT);
+        let limit = timeout.saturating_mul(hosts as u32).saturating_add(Duration::from_millis(100));
+        let (client, connection) = match tokio::time::timeout(limit, self.config.connect(NoTls)).await {
+            Ok(connected) => connected.map_err(|error| self.unusable(&error))?,
+            Err(_) => {
+                return Err(TargetError::Unusable(format!(
+                    "{} accepts connections but does not answer; is it a PostgreSQL server, and is it well?",
+                    self.address()
+                )));
+            }
+        };
         let ending = Ending::default();
         let noted = Arc::clone(&ending);
-        tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             let mut connection = pin!(connection);
             let reason = match connection.as_mut().await {
                 Ok(()) => None,
@@ -389,7 +432,7 @@ impl Postgres {
             // Before the connection is dropped, and with it the requests that wait for an answer.
             *noted.lock().expect("nobody panics holding it") = reason;
         });
-        Ok((client, ending))
+        Ok((client, Connected { ending, task: task.abort_handle() }))
     }
 
     async fn table_exists(&self, client: &Client, table: &TableSpec) -> Result<bool, TargetError> {
@@ -699,20 +742,26 @@ impl PostgresSession {
     fn failure(&self, error: &Error, wrote: bool) -> Outcome {
         let message = words(error);
         let Some(code) = error.code() else {
-            let ending = self.ending.lock().expect("nobody panics holding it");
+            let ending = self.connection.ending.lock().expect("nobody panics holding it");
             let message = match &*ending {
                 Some(reason) if *reason != message => format!("{message}: {reason}"),
                 _ => message,
             };
             // Without a code it comes from our side: the connection, or an answer we cannot read.
             let lost = error.is_closed() || io_kind(error).is_some() || self.client.is_closed();
-            let (status, recovery) = if lost { lost_connection(wrote) } else { (Status::Error, Recovery::Fatal) };
-            return Outcome::failed(status, recovery, "", message);
+            if !lost {
+                return Outcome::failed(Status::Error, Recovery::Fatal, "", message);
+            }
+            let (status, recovery) = lost_connection(wrote);
+            return Outcome::failed(status, recovery, CONNECTION_FAILURE, message);
         };
         let (status, recovery) = classify(code.code(), &message, wrote);
         Outcome::failed(status, recovery, code.code(), message)
     }
 }
+
+/// SQL's code for it, which clients are to use for what they notice themselves.
+const CONNECTION_FAILURE: &str = "08006";
 
 const fn lost_connection(wrote: bool) -> (Status, Recovery) {
     (Status::Unavailable, if wrote { Recovery::Ambiguous } else { Recovery::Reconnect })

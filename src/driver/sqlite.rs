@@ -11,7 +11,9 @@
 //! visible in the latencies of concurrent writes, and they are SQLite's.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, ToSql, ffi};
@@ -37,6 +39,8 @@ pub struct Sqlite {
     journal_mode: String,
     synchronous: String,
     busy_timeout: Duration,
+    /// Deadline of an operation.
+    op_timeout: Option<Duration>,
 }
 
 /// `sqlite.mode`, by SQLite's own names.
@@ -54,6 +58,8 @@ enum Mode {
 #[derive(Debug)]
 pub struct SqliteSession {
     connection: Connection,
+    busy_timeout: Duration,
+    deadline: Option<Deadline>,
     table: TableSpec,
     /// Statement texts. The prepared statements are in the connection's cache, because a statement
     /// borrows its connection; finding one there hashes its text.
@@ -115,6 +121,7 @@ impl Driver for Sqlite {
             busy_timeout: Duration::from_millis(u64::from(busy_timeout.ok_or_else(|| {
                 TargetError::Request(format!("sqlite.busy_timeout={timeout:?} is not a number of milliseconds"))
             })?)),
+            op_timeout: target.op_timeout,
             address,
         })
     }
@@ -145,8 +152,17 @@ impl Driver for Sqlite {
 
     async fn connect(&self, table: &TableSpec, _session: u32) -> Result<SqliteSession, TargetError> {
         table.check_names(false)?;
+        let mut connection = self.connection(false)?;
+        let deadline = match self.op_timeout {
+            Some(timeout) => {
+                Some(Deadline::install(timeout, &mut connection).map_err(|error| self.unusable(&error))?)
+            }
+            None => None,
+        };
         let mut session = SqliteSession {
-            connection: self.connection(false)?,
+            connection,
+            busy_timeout: self.busy_timeout,
+            deadline,
             table: table.clone(),
             statements: Statements::new(),
         };
@@ -308,7 +324,48 @@ fn choice(target: &Target, name: &str, choices: &[&str]) -> Result<String, Targe
     })
 }
 
+/// The deadline of the operation under way. Waiting for a lock is limited by the busy time-out, work
+/// by a progress handler, which SQLite calls every thousand or so instructions.
+#[derive(Debug)]
+struct Deadline {
+    timeout: Duration,
+    began: Instant,
+    /// The operation it belongs to: its statements and tries share one deadline.
+    op_id: Option<u64>,
+    /// Nanoseconds since `began`.
+    at_ns: Arc<AtomicU64>,
+}
+
+impl Deadline {
+    fn install(timeout: Duration, connection: &mut Connection) -> rusqlite::Result<Deadline> {
+        let (began, at_ns) = (Instant::now(), Arc::new(AtomicU64::new(u64::MAX)));
+        let limit = at_ns.clone();
+        let is_over = move || began.elapsed().as_nanos() as u64 > limit.load(Ordering::Relaxed);
+        connection.progress_handler(1_000, Some(is_over))?;
+        Ok(Deadline { timeout, began, op_id: None, at_ns })
+    }
+
+    /// A statement of operation `op_id` begins; returns the time that is left for it.
+    fn left(&mut self, op_id: u64) -> Duration {
+        let now = self.began.elapsed();
+        if self.op_id != Some(op_id) {
+            self.op_id = Some(op_id);
+            self.at_ns.store((now + self.timeout).as_nanos() as u64, Ordering::Relaxed);
+        }
+        Duration::from_nanos(self.at_ns.load(Ordering::Relaxed)).saturating_sub(now)
+    }
+}
+
 impl SqliteSession {
+    /// Sets the deadline of the operation's next statement.
+    #[inline]
+    fn limit(&mut self, op: &Op<'_>) -> rusqlite::Result<()> {
+        let Some(deadline) = &mut self.deadline else { return Ok(()) };
+        // Whole milliseconds, and rather one too late: the operation is judged by the clock.
+        let left = deadline.left(op.id) + Duration::from_millis(1);
+        self.connection.busy_timeout(left.min(self.busy_timeout))
+    }
+
     fn keep(&mut self, kind: OpKind, fields: Vec<u32>, text: String) {
         self.statements.add(kind, fields, text);
         self.connection.set_prepared_statement_cache_capacity(self.statements.len().max(16));
@@ -331,6 +388,7 @@ impl SqliteSession {
     }
 
     fn fetch<R: Rows>(&mut self, op: &Op<'_>, kind: OpKind, rows: &mut R) -> rusqlite::Result<u32> {
+        self.limit(op)?;
         let mut statement = self.connection.prepare_cached(self.text(kind, op.fields))?;
         let fields = if op.fields.is_empty() { self.table.fields.len() } else { op.fields.len() };
         statement.raw_bind_parameter(1, op.key)?;
@@ -364,6 +422,7 @@ impl SqliteSession {
     }
 
     fn change(&mut self, op: &Op<'_>, kind: OpKind, fields: &[Field<'_>]) -> rusqlite::Result<u32> {
+        self.limit(op)?;
         let mut statement = self.connection.prepare_cached(self.text(kind, fields))?;
         let (key, first) = if kind == OpKind::Insert { (1, 2) } else { (fields.len() + 1, 1) };
         statement.raw_bind_parameter(key, op.key)?;

@@ -137,6 +137,13 @@ impl Feed {
         self.arrived.notify_waiters();
     }
 
+    /// Has every operation of the trace been claimed?
+    pub fn is_exhausted(&self) -> bool {
+        let state = self.state.lock().expect("no panic under this lock");
+        let claimed = |block: &Arc<Block>| block.claimed.load(Ordering::Relaxed) >= block.ops.len();
+        state.closed || state.ended && state.blocks.iter().all(claimed)
+    }
+
     /// Operations claimed so far.
     pub fn claimed(&self) -> u64 {
         let state = self.state.lock().expect("no panic under this lock");

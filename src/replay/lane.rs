@@ -8,6 +8,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rtrb::Producer;
 
@@ -45,6 +46,7 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
     /// stopped.
     pub async fn run_session(&self, number: u32, mut session: D::Session) {
         let shared = &*self.shared;
+        let in_flight = &shared.in_flight[number as usize];
         // Memory in which operations are made ready, reused from one to the next.
         let mut spare_fields = Vec::new();
         let mut bytes = Vec::new();
@@ -83,6 +85,7 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
                 let intended_ns = scheduled_ns.unwrap_or_else(|| self.clock.now_ns());
                 let unmet = unexecuted(&op, number, intended_ns);
                 let sample = Sample { status: Status::Unmet, blocked_ns: order.blocked_ns, ..unmet };
+                shared.failures.note(op.kind, &dependency_failed(), false);
                 spare_fields = recycle(fields);
                 self.complete(&sample);
                 self.log(sample).await;
@@ -91,13 +94,17 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
 
             self.observer.begin(&mut sink, &op);
             let start_ns = self.clock.now_ns();
+            let intended_ns = scheduled_ns.unwrap_or(start_ns);
+            if !in_flight.begin(op.id, op.kind, intended_ns, start_ns, order.blocked_ns) {
+                break;
+            }
             let outcome = self.attempt(&mut session, &op, start_ns, &mut sink).await;
             let end_ns = self.clock.now_ns();
             let outcome = self.observer.judge(&mut sink, &op, outcome);
 
-            let sample = Sample {
+            let mut sample = Sample {
                 op_id: op.id,
-                intended_ns: scheduled_ns.unwrap_or(start_ns),
+                intended_ns,
                 start_ns,
                 end_ns,
                 blocked_ns: order.blocked_ns,
@@ -110,19 +117,21 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
                 kind: op.kind,
                 status: outcome.status,
             };
-            if outcome.status == Status::Ok {
-                spare_fields = recycle(fields);
-                self.complete(&sample);
-                self.log_observed(sample, &mut sink).await;
-            } else {
-                let (sample, alive) =
-                    self.after_failure(&mut session, &op, sample, outcome, order.raced, &mut sink).await;
-                spare_fields = recycle(fields);
-                self.complete(&sample);
-                self.log_observed(sample, &mut sink).await;
-                if !alive {
-                    break;
-                }
+            let mut broken = false;
+            if outcome.status != Status::Ok {
+                broken =
+                    self.after_failure(&mut session, &op, &mut sample, outcome, order.raced, &mut sink).await;
+            }
+            spare_fields = recycle(fields);
+            if !in_flight.end() {
+                // The run has ended without waiting for it.
+                break;
+            }
+            self.complete(&sample);
+            self.log_observed(sample, &mut sink).await;
+            in_flight.logged();
+            if broken && self.reconnect(number, &mut session, None).await != Reconnected::Yes {
+                break;
             }
         }
     }
@@ -142,7 +151,7 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
         tokio::select! {
             biased;
             outcome = self.execute(session, op, sink) => outcome,
-            () = self.clock.wait_until(start_ns + timeout_ns) => timed_out(),
+            () = self.clock.wait_until(start_ns + timeout_ns) => timed_out("no answer within --op-timeout"),
         }
     }
 
@@ -154,44 +163,52 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
         driver::execute(session, op, sink).await
     }
 
-    /// What happens when an operation did not succeed at once: its error is counted, it is tried
-    /// again if that is allowed and sensible, and a broken connection is replaced. Returns the
-    /// sample with its final ending, and false if the session cannot go on.
+    /// What happens when an operation did not succeed at once: its error is counted, and it is tried
+    /// again if that is allowed and sensible. Afterwards the sample has its final ending. Returns true
+    /// if the connection has to be replaced before the next operation.
     #[cold]
     async fn after_failure(
         &self,
         session: &mut D::Session,
         op: &Op<'_>,
-        mut sample: Sample,
+        sample: &mut Sample,
         mut outcome: Outcome,
         raced: bool,
         sink: &mut O::Sink,
-    ) -> (Sample, bool) {
+    ) -> bool {
         let shared = &*self.shared;
         let deadline_ns = shared.policy.op_timeout_ns.map(|timeout_ns| sample.start_ns + timeout_ns);
         let expired = |now_ns: u64| deadline_ns.is_some_and(|deadline_ns| now_ns >= deadline_ns);
-        let mut alive = true;
+        let mut broken;
         loop {
-            sample.code = shared.failures.note(&outcome, raced);
+            sample.code = shared.failures.note(op.kind, &outcome, raced);
+            broken = is_broken(&outcome);
             let again = sample.attempts <= shared.policy.retries
                 && may_retry(op.kind, &outcome, shared.policy.unique_writes)
                 && !expired(self.clock.now_ns())
                 && !shared.stop.is_requested();
-            if is_broken(&outcome) {
-                // Without another try the latency of this operation ends here, not with the server's
-                // return.
-                alive = self.reconnect(sample.session, session, deadline_ns.filter(|_| again)).await;
-            } else if again {
+            if !again {
+                break;
+            }
+            if broken {
+                if self.reconnect(sample.session, session, deadline_ns).await != Reconnected::Yes {
+                    break;
+                }
+                broken = false;
+            } else {
                 let backoff_ns = super::backoff_ns(shared.seed, sample.session, sample.attempts - 1);
-                alive = !matches!(self.wait_until(self.clock.now_ns() + backoff_ns).await, Waited::Stopped);
+                if matches!(self.wait_until(self.clock.now_ns() + backoff_ns).await, Waited::Stopped) {
+                    break;
+                }
             }
             let now_ns = self.clock.now_ns();
-            if !again || !alive || expired(now_ns) {
+            if expired(now_ns) {
                 break;
             }
             sample.attempts += 1;
             sample.last_start_ns = now_ns;
             self.observer.begin(sink, op);
+            shared.in_flight[sample.session as usize].again(sample.attempts, now_ns);
             outcome = self.attempt(session, op, sample.start_ns, sink).await;
             sample.end_ns = self.clock.now_ns();
             outcome = self.observer.judge(sink, op, outcome);
@@ -202,15 +219,17 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
                 break;
             }
         }
-        let answered = matches!(sample.status, Status::Ok | Status::Mismatch);
-        if deadline_ns.is_some() && !answered && expired(sample.end_ns) {
+        if matches!(sample.status, Status::Ok | Status::Mismatch) {
+            return broken;
+        }
+        if expired(sample.end_ns) {
             sample.status = Status::Timeout;
         }
         if sample.status == Status::Timeout && deadline_ns.is_some() {
             // Never answered: the latency is at least the deadline, and nobody knows more.
             sample.end_ns = NEVER_NS;
         }
-        (sample, alive)
+        broken
     }
 
     /// Tells those who wait for this operation how it ended.
@@ -307,30 +326,55 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
         }
     }
 
-    /// Opens connection `number` again, however long that takes, or until a deadline; false if the
-    /// run is stopped before.
+    /// Opens connection `number` again, however long that takes, or until a deadline, or as long as
+    /// there is something left to do with it.
     #[cold]
-    async fn reconnect(&self, number: u32, session: &mut D::Session, deadline_ns: Option<u64>) -> bool {
+    async fn reconnect(
+        &self,
+        number: u32,
+        session: &mut D::Session,
+        deadline_ns: Option<u64>,
+    ) -> Reconnected {
         let shared = &*self.shared;
         let mut attempt = 0u32;
         loop {
-            if shared.stop.is_requested() {
-                return false;
+            if shared.stop.is_requested() || deadline_ns.is_none() && shared.feed.is_exhausted() {
+                return Reconnected::NotNeeded;
             }
-            if let Ok(fresh) = shared.driver.connect(&shared.table, number).await {
+            let now_ns = self.clock.now_ns();
+            let left_ns = deadline_ns.map(|deadline_ns| deadline_ns.saturating_sub(now_ns));
+            if left_ns == Some(0) {
+                return Reconnected::TooLate;
+            }
+            let limit = shared.connect_limit().min(left_ns.map_or(Duration::MAX, Duration::from_nanos));
+            let connected = tokio::select! {
+                biased;
+                () = shared.stop.requested() => return Reconnected::NotNeeded,
+                connected = shared.connect(number, limit) => connected,
+            };
+            if let Ok(fresh) = connected {
                 *session = fresh;
-                return true;
+                return Reconnected::Yes;
             }
-            if deadline_ns.is_some_and(|deadline_ns| self.clock.now_ns() >= deadline_ns) {
-                return true;
-            }
-            let at_ns = self.clock.now_ns() + super::backoff_ns(shared.seed, number, attempt);
+            let back_at_ns = self.clock.now_ns() + super::backoff_ns(shared.seed, number, attempt);
+            let at_ns = back_at_ns.min(deadline_ns.unwrap_or(u64::MAX));
             if matches!(self.wait_until(at_ns).await, Waited::Stopped) {
-                return false;
+                return Reconnected::NotNeeded;
             }
             attempt = attempt.saturating_add(1);
         }
     }
+}
+
+/// How an attempt to replace a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reconnected {
+    /// There is a new connection.
+    Yes,
+    /// The deadline came first.
+    TooLate,
+    /// Nothing is left to do with it: the run ends.
+    NotNeeded,
 }
 
 /// How a wait for an operation's time ended.
@@ -375,8 +419,14 @@ fn unexecuted(op: &Op<'_>, session: u32, intended_ns: u64) -> Sample {
 }
 
 /// No answer in time. The connection may still get one, so it is replaced.
-fn timed_out() -> Outcome {
-    Outcome::failed(Status::Timeout, Recovery::Ambiguous, "", "no answer within --op-timeout")
+pub(super) fn timed_out(message: &str) -> Outcome {
+    Outcome::failed(Status::Timeout, Recovery::Ambiguous, "", message)
+}
+
+/// Why an operation is UNMET.
+fn dependency_failed() -> Outcome {
+    let message = "not executed: the operation it depends on did not succeed";
+    Outcome::failed(Status::Unmet, Recovery::Fatal, "", message)
 }
 
 /// May the operation be tried again? Where it is unknown whether the first try had its effect, only
@@ -562,6 +612,8 @@ mod tests {
             failures: Failures::default(),
             stop: Default::default(),
             seed: 1,
+            in_flight: Shared::<Scripted>::cells(8),
+            connecting: Shared::<Scripted>::turns(),
         });
         let clock = Rc::new(ManualClock::default());
         let (log, mut samples) = rtrb::RingBuffer::new(64);

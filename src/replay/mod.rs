@@ -4,6 +4,7 @@
 //! thread, a common start. The loop that is measured is [`lane`], and nothing else.
 
 pub mod feed;
+pub mod inflight;
 pub mod lane;
 pub mod observe;
 pub mod order;
@@ -21,22 +22,24 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use rtrb::RingBuffer;
+use tokio::sync::Semaphore;
 
 use self::feed::Feed;
+use self::inflight::InFlight;
 use self::lane::Lane;
 use self::observe::{Observer, Unobserved, Verifier};
 use self::order::Completions;
 use self::pace::Pace;
-use self::recorder::{LaneLog, Recorded, Settings, Snapshot};
+use self::recorder::{LaneLog, Over, Recorded, Settings, Snapshot};
 use self::stop::Stop;
 use crate::clock::{Clock, MonotonicClock, Origin};
 use crate::driver::{Driver, Preparation, ServerInfo, TableSpec, Target, TargetError};
-use crate::op::{Outcome, Sample, Status};
+use crate::op::{OpKind, Outcome, Recovery, Sample, Status};
 use crate::rng::{Purpose, Stream};
 use crate::trace::meta::{ErrorMeta, HostMeta, OverheadMeta, RunMeta, ServerMeta, TraceMeta};
 use crate::trace::ops::TraceReader;
 use crate::trace::runs::RunWriter;
-use crate::trace::{GENERATOR, RESULT_VERSION};
+use crate::trace::{FileError, GENERATOR, RESULT_VERSION};
 use crate::verify::written::Fingerprints;
 
 /// Samples that all rings together can hold while the recorder is busy.
@@ -182,6 +185,8 @@ pub struct Finished {
     pub path: PathBuf,
     /// Its footer.
     pub meta: RunMeta,
+    /// Why the trace could not be read to its end.
+    pub trace_failure: Option<FileError>,
 }
 
 /// The disk could not take the result; the run was stopped, and what was written is kept.
@@ -209,6 +214,46 @@ pub struct Shared<D: Driver> {
     failures: Failures,
     stop: Arc<Stop>,
     seed: u64,
+    /// The operation under way of each session.
+    in_flight: Box<[InFlight]>,
+    /// Permission to open a connection.
+    connecting: Semaphore,
+}
+
+/// Connections that are being opened at once: a server that comes back is not run over.
+const CONNECTING: usize = 8;
+
+/// Time for opening a connection, with everything that is prepared on it.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+impl<D: Driver> Shared<D> {
+    fn cells(sessions: u32) -> Box<[InFlight]> {
+        (0..sessions).map(|_| InFlight::default()).collect()
+    }
+
+    fn turns() -> Semaphore {
+        Semaphore::new(CONNECTING)
+    }
+
+    /// Time for opening a connection again: whoever wants answers within a second does not wait ten
+    /// for a connection that hangs.
+    fn connect_limit(&self) -> Duration {
+        let timeout = self.policy.op_timeout_ns.map_or(CONNECT_LIMIT, Duration::from_nanos);
+        timeout.clamp(Duration::from_secs(1), CONNECT_LIMIT)
+    }
+
+    /// Opens connection `number`, when it is its turn.
+    async fn connect(&self, number: u32, limit: Duration) -> Result<D::Session, TargetError> {
+        let _turn = self.connecting.acquire().await.expect("nobody closes it");
+        match tokio::time::timeout(limit, self.driver.connect(&self.table, number)).await {
+            Ok(connected) => connected,
+            Err(_) => Err(TargetError::Unusable(format!(
+                "connection {number} was not open after {} s; is the server overloaded, or something \
+                 between it and us holding data back?",
+                limit.as_secs_f64()
+            ))),
+        }
+    }
 }
 
 /// Error codes and messages. Locked on failures only.
@@ -229,11 +274,23 @@ const RACE: &str = "RACE";
 
 /// Mismatches of one kind whose message is kept.
 const TOLD_MISMATCHES: u64 = 5;
+/// Precedes the code of a write that may or may not have had its effect.
+const AMBIGUOUS: &str = "AMBIGUOUS";
+
+/// Does it leave the table in another state?
+const fn changes(kind: OpKind) -> bool {
+    kind.writes() || matches!(kind, OpKind::Delete)
+}
 
 impl Failures {
     /// Counts a failure and returns the position of its code.
-    fn note(&self, outcome: &Outcome, raced: bool) -> u32 {
+    fn note(&self, kind: OpKind, outcome: &Outcome, raced: bool) -> u32 {
+        let ambiguous;
         let (code, message) = match &outcome.failure {
+            Some(failure) if failure.recovery == Recovery::Ambiguous && changes(kind) => {
+                ambiguous = format!("{AMBIGUOUS} {}", failure.code);
+                (ambiguous.trim_end(), failure.message.as_str())
+            }
             Some(failure) => (failure.code.as_str(), failure.message.as_str()),
             None if raced => (RACE, "found nothing: it did not wait for the insert it depends on"),
             None => return 0,
@@ -290,6 +347,9 @@ fn backoff_ns(seed: u64, session: u32, attempt: u32) -> u64 {
     (base as f64 * (0.5 + 0.5 * jitter)) as u64
 }
 
+/// Why a run ended that should not have ended so.
+pub const LANE_PANICKED: &str = "a lane panicked";
+
 /// Executes a trace. `on_event` is called from another thread than the lanes' and may take its time.
 pub fn replay<D: Driver>(
     plan: &ReplayPlan,
@@ -338,6 +398,8 @@ pub fn replay<D: Driver>(
         failures: Failures::default(),
         stop: stop.clone(),
         seed: trace.seed,
+        in_flight: Shared::<D>::cells(plan.sessions),
+        connecting: Shared::<D>::turns(),
     });
     let feeding = {
         let shared = shared.clone();
@@ -396,7 +458,8 @@ pub fn replay<D: Driver>(
     if let Some(cause) = disk_failure {
         return Err(ResultLost { folder: writer.folder().to_owned(), cause }.into());
     }
-    meta.ended_because = match shared.feed.take_failure() {
+    let trace_failure = shared.feed.take_failure();
+    meta.ended_because = match &trace_failure {
         Some(failure) => format!("the trace could not be read to its end: {failure}"),
         None => ending.why.to_owned(),
     };
@@ -414,7 +477,7 @@ pub fn replay<D: Driver>(
     }
     let folder = writer.folder().to_owned();
     let path = writer.finish(&meta).map_err(|cause| ResultLost { folder, cause })?;
-    Ok(Finished { path, meta })
+    Ok(Finished { path, meta, trace_failure })
 }
 
 fn spawn<T: Send + 'static>(
@@ -450,7 +513,7 @@ fn run_lane<D: Driver, O: Observer>(
     let opened = runtime.block_on(async {
         let mut sessions = Vec::with_capacity(numbers.len());
         for &number in &numbers {
-            sessions.push(shared.driver.connect(&shared.table, number).await?);
+            sessions.push(shared.connect(number, CONNECT_LIMIT).await?);
         }
         Ok(sessions)
     });
@@ -517,7 +580,8 @@ fn spawn_recorder<D: Driver>(
         let stop_run = || {
             stop.request();
         };
-        recorder::record(logs, writer, &shared.failures, &settings, || shared.stop.is_insisted(), stop_run)
+        let over = Over { in_flight: &shared.in_flight, insisted: &|| shared.stop.is_insisted() };
+        recorder::record(logs, writer, &shared.failures, &settings, &over, stop_run)
     })
 }
 
@@ -553,7 +617,7 @@ fn watch<D: Driver>(
             }
             Ok(LaneReport::Opened(_)) | Err(mpsc::RecvTimeoutError::Timeout) => {}
             Err(mpsc::RecvTimeoutError::Disconnected) => {
-                ending.why = "a lane panicked";
+                ending.why = LANE_PANICKED;
                 break;
             }
         }

@@ -11,9 +11,11 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use rtrb::Consumer;
 
-use super::Failures;
+use super::inflight::{Closed, InFlight};
+use super::lane::timed_out;
 use super::sustained::LagPoint;
-use crate::op::{NEVER_NS, OpKind, Sample, Status};
+use super::{Failures, changes};
+use crate::op::{NEVER_NS, OpKind, Outcome, Sample, Status};
 use crate::trace::meta::{HistogramMeta, RunMeta};
 use crate::trace::runs::RunWriter;
 
@@ -178,13 +180,25 @@ struct Batch {
     observed: Vec<u64>,
 }
 
-/// Drains `lanes` until all of them have ended (or `give_up` says not to wait any longer).
+/// When not to wait for the lanes any longer.
+pub struct Over<'a> {
+    /// What each session is doing.
+    pub in_flight: &'a [InFlight],
+    /// Has somebody said so?
+    pub insisted: &'a dyn Fn() -> bool,
+}
+
+/// How long a session may take to log an operation that has ended when the run is over.
+const LOGGING_LIMIT: Duration = Duration::from_secs(1);
+
+/// Drains `lanes` until all of them have ended, or until it is not worth waiting any longer: then
+/// operations that have started and were not answered get their rows here.
 pub fn record(
     mut lanes: Vec<LaneLog>,
     mut writer: RunWriter,
     failures: &Failures,
     settings: &Settings,
-    mut give_up: impl FnMut() -> bool,
+    over: &Over<'_>,
     mut on_disk_failure: impl FnMut(),
 ) -> Recorded {
     let mut total = Tally::default();
@@ -197,9 +211,31 @@ pub fn record(
     let began = Instant::now();
     let mut segment_began = began;
     let mut interval_began = began;
+    let mut over_since = None;
+    let mut unclosed: Vec<(u32, &InFlight)> = (0..).zip(over.in_flight).collect();
     loop {
         // Read before draining: what a lane pushed before it ended is seen below.
-        let ended = give_up() || lanes.iter().all(|lane| lane.samples.is_abandoned());
+        let mut ended = lanes.iter().all(|lane| lane.samples.is_abandoned());
+        if !ended && (over.insisted)() {
+            let since = *over_since.get_or_insert_with(Instant::now);
+            unclosed.retain(|&(session, cell)| match cell.close(session) {
+                Closed::Idle => false,
+                Closed::NotYet => true,
+                Closed::Unanswered(mut sample) => {
+                    sample.code = failures.note(sample.kind, &unanswered(sample.kind), false);
+                    interval.add(
+                        sample.kind,
+                        sample.status,
+                        sample.intended_ns,
+                        sample.start_ns,
+                        sample.end_ns,
+                    );
+                    batch.samples.push(sample);
+                    false
+                }
+            });
+            ended = unclosed.is_empty() || since.elapsed() > LOGGING_LIMIT;
+        }
         let mut drained = 0;
         for (lane, early) in lanes.iter_mut().zip(&mut early) {
             // Counted before the hashes are drained: those of every sample counted are then there.
@@ -217,7 +253,7 @@ pub fn record(
                 interval.add(sample.kind, sample.status, sample.intended_ns, sample.start_ns, sample.end_ns);
                 batch.samples.push(*sample);
                 batch.observed.extend(early.drain(..sample.observed as usize));
-                if batch.samples.len() == BATCH_ROWS {
+                if batch.samples.len() >= BATCH_ROWS {
                     store(&mut writer, &mut batch, failures, &mut disk_failure);
                 }
             }
@@ -262,6 +298,12 @@ pub fn record(
             std::thread::sleep(Duration::from_millis(2));
         }
     }
+}
+
+/// The ending of an operation that nobody answered before the run was over.
+fn unanswered(kind: OpKind) -> Outcome {
+    let words = if changes(kind) { "it may have had its effect" } else { "it had no effect" };
+    timed_out(&format!("no answer when the run was ended; {words}"))
 }
 
 /// Encodes the batch and empties it. After the first failure nothing more is written: what is on

@@ -532,9 +532,21 @@ impl OpBlock {
         Ok(block)
     }
 
-    /// A write must say which fields it writes, and with what.
+    /// A write must say which fields it writes, and with what; operations are numbered one after the
+    /// other, and wait only for earlier ones, so that every wait ends.
     fn check(&self, path: &Path) -> Result<(), FileError> {
         for row in 0..self.len() {
+            if row > 0 && self.ids[row - 1].checked_add(1) != Some(self.ids[row]) {
+                let (before, id) = (self.id(row - 1), self.id(row));
+                return Err(inconsistent(path, format!("operation {id} follows operation {before}")));
+            }
+            if let Some(after) = self.after(row).filter(|&after| after >= self.id(row)) {
+                let what = format!(
+                    "operation {} waits for operation {after}, which does not precede it",
+                    self.id(row)
+                );
+                return Err(inconsistent(path, what));
+            }
             if !self.kinds[row].writes() {
                 continue;
             }
@@ -574,6 +586,7 @@ pub struct TraceReader {
     meta: TraceMeta,
     batches: ParquetRecordBatchReader,
     next_row: u64,
+    last_id: Option<u64>,
 }
 
 /// Decoded bytes per block: large enough to amortise decoding, small enough that a few blocks
@@ -599,7 +612,7 @@ impl TraceReader {
             .with_batch_size(block_rows)
             .build()
             .map_err(|cause| FileError::Damaged { path: path.clone(), cause: cause.to_string() })?;
-        Ok(TraceReader { path, meta, batches, next_row: 0 })
+        Ok(TraceReader { path, meta, batches, next_row: 0, last_id: None })
     }
 
     /// What the trace says about itself.
@@ -613,6 +626,13 @@ impl TraceReader {
         let batch = batch
             .map_err(|cause| FileError::Damaged { path: self.path.clone(), cause: cause.to_string() })?;
         let block = OpBlock::from_batch(&self.path, self.next_row, &batch)?;
+        if let (Some(before), false) = (self.last_id, block.is_empty())
+            && block.id(0) != before + 1
+        {
+            let what = format!("operation {} follows operation {before}", block.id(0));
+            return Err(inconsistent(&self.path, what));
+        }
+        self.last_id = block.len().checked_sub(1).map(|last| block.id(last)).or(self.last_id);
         self.next_row += block.len() as u64;
         Ok(Some(block))
     }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use ycsb_trace::op::NEVER_NS;
+use ycsb_trace::op::{NEVER_NS, Status};
 
 use crate::support::program::{Folder, Replayed, Running, sleep_until};
 
@@ -88,7 +88,11 @@ fn a_second_ctrl_c_does_not_wait_for_operations_in_flight() {
     let ran = running.wait().expect_code(130);
     assert!(signalled.elapsed() < Duration::from_secs(1), "{:?}", signalled.elapsed());
     assert!(ran.err.contains("keeping what is there"), "{}", ran.err);
-    assert_interrupted(&folder, &ran.result(&folder), 400);
+    let replayed = ran.result(&folder);
+    assert_interrupted(&folder, &replayed, 400);
+    let hanging: Vec<_> = replayed.rows.iter().filter(|row| row.status == Status::Timeout).collect();
+    assert_eq!(hanging.len(), 4, "each connection was inside an operation: {:?}", replayed.meta.counts);
+    assert!(hanging.iter().all(|row| row.end_ns == NEVER_NS && row.start_ns > 900_000_000));
 }
 
 #[test]

@@ -4,6 +4,10 @@
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod program;
+#[cfg(feature = "postgres")]
+pub mod relay;
+#[cfg(all(feature = "postgres", feature = "sqlite"))]
+pub mod together;
 
 use tempfile::TempDir;
 use ycsb_trace::driver::{self, Driver, Preparation, Rows, Session, TableSpec, Target, TargetError};

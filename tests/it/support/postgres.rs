@@ -5,12 +5,13 @@
 //! removes its files.
 
 use std::fs;
+use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio_postgres::{Client, NoTls};
@@ -28,7 +29,7 @@ pub struct Server {
     pub port: u16,
     pub folder: PathBuf,
     /// Holds the pipe whose end ends the server.
-    _watchdog: Child,
+    watchdog: Mutex<Child>,
 }
 
 /// The server of this test binary.
@@ -62,7 +63,8 @@ async fn connect(port: u16, database: &str) -> Result<Client, tokio_postgres::Er
 }
 
 impl Server {
-    fn start() -> Server {
+    /// A server of its own, for a test that ends it.
+    pub fn start() -> Server {
         let programs = programs().expect(MISSING);
         let folder =
             tempfile::Builder::new().prefix("ycsb-pg-").tempdir().expect("a temporary folder").keep();
@@ -98,8 +100,23 @@ impl Server {
 
         let port =
             TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
-        let script = r#"folder=$1; shift; "$@" >"$folder/log" 2>&1 & server=$!
-                        read -r _; kill -QUIT $server; wait $server; rm -rf "$folder""#;
+        let script = r#"
+            folder=$1; shift
+            start() { "$@" >>"$folder/log" 2>&1 & server=$!; }
+            start "$@"
+            while read -r word; do
+                case $word in
+                    kill) kill -KILL $server; wait $server ;;
+                    stop) kill -INT $server; wait $server ;;
+                    # The last processes of a killed server may still be there: then it does not start.
+                    start) for try in 1 2 3 4 5 6 7 8 9 10; do
+                        start "$@"
+                        sleep 0.3
+                        [ "$(head -n 1 "$folder/data/postmaster.pid")" = "$server" ] && break
+                    done ;;
+                esac
+            done
+            kill -QUIT $server; wait $server; rm -rf "$folder""#;
         let watchdog = command(Path::new("sh"))
             .args(["-c", script, "sh"])
             .arg(&folder)
@@ -115,7 +132,14 @@ impl Server {
             .spawn()
             .expect("sh starts");
         wait_until_ready(port, &folder);
-        Server { port, folder, _watchdog: watchdog }
+        Server { port, folder, watchdog: Mutex::new(watchdog) }
+    }
+
+    /// `kill` (as violently as that), `stop` (politely), or `start` again after one of them.
+    pub fn tell(&self, word: &str) {
+        let mut watchdog = self.watchdog.lock().expect("no panic");
+        let stdin = watchdog.stdin.as_mut().expect("a pipe");
+        writeln!(stdin, "{word}").expect("the server's shell listens");
     }
 }
 

@@ -7,12 +7,14 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use arrow_array::{Array, Int32Array, Int64Array};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
-use ycsb_trace::op::{OpKind, Status};
+use ycsb_trace::op::{NEVER_NS, OpKind, Status};
 use ycsb_trace::record::append_value;
-use ycsb_trace::trace::meta::{RunMeta, TraceMeta};
-use ycsb_trace::trace::ops::TraceReader;
+use ycsb_trace::trace::meta::{Phase, RunMeta, TraceMeta};
+use ycsb_trace::trace::ops::{ChunkBuilder, Row, RowValues, TraceReader, TraceWriter};
 use ycsb_trace::trace::runs::RunFile;
 
 /// A folder in which the program is run; removed with everything in it.
@@ -95,11 +97,24 @@ impl Ran {
     pub fn of(mut command: Command) -> Ran {
         let begin = Instant::now();
         let output = command.output().expect("the program starts");
-        Ran {
+        let ran = Ran {
             code: output.status.code(),
             out: String::from_utf8(output.stdout).expect("UTF-8"),
             err: String::from_utf8(output.stderr).expect("UTF-8"),
             took: begin.elapsed(),
+        };
+        ran.check_results(command.get_current_dir());
+        ran
+    }
+
+    /// Whatever was replayed, and however that ended: its rows add up.
+    #[track_caller]
+    fn check_results(&self, folder: Option<&Path>) {
+        for name in self.out.lines().filter_map(|line| line.strip_prefix("result: ")) {
+            let path = folder.unwrap_or(Path::new(".")).join(name);
+            if path.is_file() {
+                Replayed::read(&path).assert_it_adds_up();
+            }
         }
     }
 
@@ -132,6 +147,7 @@ pub struct Running {
     lines: mpsc::Receiver<String>,
     err: String,
     out: Option<JoinHandle<String>>,
+    folder: Option<PathBuf>,
 }
 
 impl Running {
@@ -154,7 +170,8 @@ impl Running {
                 }
             }
         });
-        Running { child, begin: Instant::now(), lines, err: String::new(), out: Some(out) }
+        let folder = command.get_current_dir().map(Path::to_owned);
+        Running { child, begin: Instant::now(), lines, err: String::new(), out: Some(out), folder }
     }
 
     pub fn id(&self) -> u32 {
@@ -206,7 +223,9 @@ impl Running {
             self.err += &line;
             self.err.push('\n');
         }
-        Ran { code: status.code(), out, err: std::mem::take(&mut self.err), took }
+        let ran = Ran { code: status.code(), out, err: std::mem::take(&mut self.err), took };
+        ran.check_results(self.folder.as_deref());
+        ran
     }
 }
 
@@ -240,6 +259,10 @@ pub struct ReplayedRow {
     pub start_ns: u64,
     /// `NEVER_NS` if it was not answered.
     pub end_ns: u64,
+    /// `NEVER_NS` if there was one attempt.
+    pub last_start_ns: u64,
+    pub attempts: u32,
+    pub session: u32,
 }
 
 impl Replayed {
@@ -258,6 +281,9 @@ impl Replayed {
                     intended_ns: block.intended_ns[row] as u64,
                     start_ns: block.start_ns[row],
                     end_ns: block.end_ns[row],
+                    last_start_ns: NEVER_NS,
+                    attempts: 0,
+                    session: 0,
                 }));
             });
             scanned.expect("readable rows");
@@ -270,10 +296,42 @@ impl Replayed {
         for (row, code) in rows.iter_mut().zip(codes) {
             row.code = code;
         }
+        add_attempts(path, &mut rows);
         assert_eq!(rows.len() as u64, file.meta.rows, "rows and footer");
         let counted: u64 = file.meta.counts.values().flat_map(|statuses| statuses.values()).sum();
         assert_eq!(counted, file.meta.rows, "counts of the footer add up to the rows");
         Replayed { path: path.to_owned(), meta: file.meta, rows }
+    }
+
+    /// Rows = operations = the sum of all counts, and every row has the times that its ending allows.
+    #[track_caller]
+    pub fn assert_it_adds_up(&self) {
+        let meta = &self.meta;
+        let ids = self.unique_ids();
+        assert_eq!(ids.len() as u64, meta.rows, "rows and footer");
+        assert_eq!(meta.complete, meta.rows == meta.trace_rows, "{}", meta.ended_because);
+        if meta.ended_because == "trace exhausted" {
+            assert_eq!(meta.rows, meta.trace_rows, "every operation has a row");
+            if let Some(first) = ids.first() {
+                assert_eq!(ids, (*first..first + meta.rows).collect::<Vec<_>>(), "and that is its own");
+            }
+        }
+        for status in Status::ALL {
+            let counted = meta.counts.values().filter_map(|counts| counts.get(status.name())).sum::<u64>();
+            assert_eq!(self.count(status) as u64, counted, "rows and counts of {status:?}");
+        }
+        for row in &self.rows {
+            let executed = !matches!(row.status, Status::Dropped | Status::Unmet);
+            assert_eq!(row.start_ns != NEVER_NS, executed, "{row:?}");
+            assert_eq!(row.attempts > 0, executed, "{row:?}");
+            assert_eq!(row.last_start_ns != NEVER_NS, row.attempts > 1, "{row:?}");
+            if row.status == Status::Ok {
+                assert!(row.intended_ns <= row.start_ns && row.start_ns <= row.end_ns, "{row:?}");
+            }
+            if row.attempts > 1 && row.end_ns != NEVER_NS {
+                assert!(row.start_ns < row.last_start_ns && row.last_start_ns <= row.end_ns, "{row:?}");
+            }
+        }
     }
 
     pub fn count(&self, status: Status) -> usize {
@@ -288,6 +346,44 @@ impl Replayed {
         assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "an operation has two rows");
         ids
     }
+}
+
+/// Fills in the columns that the program itself never reads.
+fn add_attempts(path: &Path, rows: &mut [ReplayedRow]) {
+    let file = std::fs::File::open(path).expect("the result is there");
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).and_then(|builder| builder.build());
+    let mut first = 0;
+    for batch in reader.expect("a Parquet file") {
+        let batch = batch.expect("readable rows");
+        let numbers = |name| -> Int32Array { batch.column_by_name(name).expect(name).to_data().into() };
+        let (attempts, sessions) = (numbers("attempts"), numbers("session"));
+        let last: Int64Array = batch.column_by_name("last_start_ns").expect("a column").to_data().into();
+        for (position, row) in rows[first..first + batch.num_rows()].iter_mut().enumerate() {
+            row.attempts = attempts.value(position) as u32;
+            row.session = sessions.value(position) as u32;
+            row.last_start_ns = if last.is_null(position) { NEVER_NS } else { last.value(position) as u64 };
+        }
+        first += batch.num_rows();
+    }
+}
+
+/// Writes a trace by hand: reads of these keys, each after another operation or after none.
+pub fn write_reads(path: &Path, reads: &[(&str, Option<u64>)], field_names: &[&str]) {
+    std::fs::create_dir_all(path.parent().expect("in a folder")).expect("a writable folder");
+    let mut chunk = ChunkBuilder::new(reads.len());
+    for (id, (key, after)) in (0..).zip(reads) {
+        let (fields, values) = (None, RowValues::None);
+        let key = key.as_bytes();
+        let kind = OpKind::Read;
+        chunk.push(id, &Row { kind, key, fields, values, scan_len: None, at_ns: None, after: *after });
+    }
+    let mut writer = TraceWriter::create(path).expect("a writable folder");
+    let encoded = writer.encoder().encode(chunk).expect("rows that can be encoded");
+    writer.append(encoded).expect("a writable folder");
+    let mut meta = TraceMeta::empty("by_hand", Phase::Run);
+    meta.table = "usertable".to_owned();
+    meta.field_names = field_names.iter().map(|name| (*name).to_owned()).collect();
+    writer.finish(meta).expect("a writable folder");
 }
 
 /// A trace, read back.
