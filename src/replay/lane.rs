@@ -685,4 +685,16 @@ mod tests {
         let samples = run(&rows, Pace::Unpaced, false, script);
         assert_eq!(samples.iter().map(|s| s.code).collect::<Vec<_>>(), [0, 1, 0]);
     }
+
+    #[test]
+    fn with_unique_writes_one_that_may_have_happened_is_not_sent_again() {
+        let ambiguous = Outcome::failed(Status::Unavailable, Recovery::Ambiguous, "", "gone");
+        assert!(may_retry(OpKind::Update, &ambiguous, false));
+        assert!(
+            !may_retry(OpKind::Update, &ambiguous, true) && !may_retry(OpKind::Insert, &ambiguous, false)
+        );
+        assert!(may_retry(OpKind::Read, &ambiguous, true));
+        let undone = Outcome::failed(Status::Conflict, Recovery::Retry, "40001", "again");
+        assert!(may_retry(OpKind::ReadModifyWrite, &undone, true));
+    }
 }

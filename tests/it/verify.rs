@@ -252,6 +252,12 @@ mod sqlite {
     }
 }
 
+#[cfg(feature = "fjall")]
+#[test]
+fn concurrent_operations_never_give_a_false_alarm_on_fjall() {
+    no_false_alarm(|_| ["--db", "fjall", "--url", "test.fjall"].map(str::to_owned).to_vec());
+}
+
 /// Twenty seeds of everything at once on few rows, with long values and with such that several
 /// writes share.
 fn no_false_alarm(database: impl Fn(u64) -> Vec<String>) {
