@@ -341,7 +341,7 @@ mod postgres {
     #[test]
     fn lost_updates_are_counted_where_they_are_allowed_and_blamed_where_not() {
         let folder = Folder::new();
-        let (url, _) = loaded(&folder, "lost", "workloadf", ONE_KEY);
+        let (url, _) = loaded(&folder, "lost_updates", "workloadf", ONE_KEY);
         let statements = replay(&folder, "workloadf", &url, "--threads 16");
         let answer = verify(&folder, &statements.path, "");
         assert_clean(&answer);
