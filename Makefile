@@ -14,7 +14,7 @@ help:
 
 demo:
 	@scripts/setup build
-	@echo 'Building. The first time this takes about 5 minutes on two cores; then about 30 s of demo.'
+	@echo 'Building: about 5 minutes the first time (two quiet cores), seconds after that. Then half a minute of demo.'
 	cargo run --locked -- demo
 
 test:

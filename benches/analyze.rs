@@ -75,6 +75,7 @@ fn write(folder: &Path) -> std::path::PathBuf {
             session: 0,
             rows: 1,
             attempts: 1,
+            observed: 0,
             code: 0,
             kind: if random.is_multiple_of(2) { OpKind::Read } else { OpKind::Update },
             status: if random % 1000 == 7 { Status::Timeout } else { Status::Ok },

@@ -60,8 +60,13 @@ fn write_trace(
 fn bench_gen(folder: &Path) {
     let a = spec("workloada", 100_000, 2_000_000);
     for round in 0..3 {
+        let cpu = cpu_seconds();
         let (_, seconds) = write_trace(folder, &a, Phase::Run, ValueMode::Seeded, 1);
-        println!("seeded, workload A, one thread: {:.2} M ops/s (round {round})", 2.0 / seconds);
+        println!(
+            "seeded, workload A, one thread: {:.2} M ops/s, {:.0} ns of CPU an operation (round {round})",
+            2.0 / seconds,
+            (cpu_seconds() - cpu) * 500.0
+        );
     }
     for round in 0..3 {
         let (path, seconds) = write_trace(folder, &a, Phase::Load, ValueMode::Inline, 1);
@@ -103,6 +108,8 @@ fn run(folder: &Path, trace: &Path, pace: Pace, sessions: u32, lanes: u32) -> Fi
         retries: 0,
         op_timeout: None,
         drop_late: None,
+        rmw: Default::default(),
+        verification: None,
         results: folder.join("results"),
         time_limit: None,
         interval: Duration::from_secs(1),
@@ -119,14 +126,16 @@ fn bench_null(folder: &Path) {
     {
         let (trace, _) = write_trace(folder, &spec(workload, 100_000, OPS), Phase::Run, ValueMode::Seeded, 2);
         for _ in 0..3 {
-            let began = Instant::now();
+            let (began, cpu) = (Instant::now(), cpu_seconds());
             let finished = run(folder, &trace, Pace::Unpaced, sessions, lanes);
             let wall = began.elapsed().as_secs_f64();
+            let cpu = cpu_seconds() - cpu;
             println!(
                 "{workload}, {sessions} session(s), {lanes} lane(s): {:.2} M ops/s in the run, {:.2} M ops/s with set-up and joining; \
-                 {} recorder stalls; peak memory {} MB",
+                 {:.0} ns of CPU an operation; {} recorder stalls; peak memory {} MB",
                 finished.meta.rows as f64 * 1e3 / finished.meta.elapsed_ns as f64,
                 finished.meta.rows as f64 / 1e6 / wall,
+                cpu * 1e9 / finished.meta.rows as f64,
                 finished.meta.recorder_stalls,
                 peak_memory_mb()
             );
@@ -173,6 +182,16 @@ fn bench_size(folder: &Path) {
         let finished = run(folder, &trace, Pace::Unpaced, sessions, lanes);
         println!("result, workload A, {sessions} session(s): {:.1} bytes an operation", size(&finished.path));
     }
+}
+
+/// CPU time of this process so far, in seconds: it says what an operation costs even on a machine
+/// that is busy with something else.
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |field: usize| fields.get(field).and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
+    // Linux counts in hundredths of a second.
+    (ticks(11) + ticks(12)) / 100.0
 }
 
 fn peak_memory_mb() -> u64 {

@@ -19,6 +19,8 @@
 //!   [`replay::order`] what it waits for, [`replay::recorder`] keeps every sample.
 //! * `analyze` (feature `analyze`): results become a report, which is plain data; its renderers make
 //!   text, Markdown, JSON and CSV of it.
+//! * [`verify`]: what traces write and what a replay saw of it, compared: which operations show that the
+//!   database did not keep its word.
 //! * [`workload`]: YCSB's properties, checked and typed, and its distributions.
 //! * [`driver`]: one file for each family of databases, one contract for all.
 //! * [`trace`]: what is on disk, both formats: names, types, encodings, versions, footers.
@@ -46,4 +48,5 @@ pub mod record;
 pub mod replay;
 pub mod rng;
 pub mod trace;
+pub mod verify;
 pub mod workload;

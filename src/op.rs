@@ -240,6 +240,8 @@ pub struct Sample {
     pub attempts: u32,
     /// Position of the database's code in the run's code table; 0 is "no code".
     pub code: u32,
+    /// Hashes of what came back that belong to it; they travel apart from it.
+    pub observed: u32,
     /// What it did.
     pub kind: OpKind,
     /// How it ended.

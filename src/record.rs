@@ -2,6 +2,8 @@
 //! (seed, record, version, field) becomes the bytes of a value. Both are pure functions, so a trace
 //! stores numbers only and a replay (or a verification years later) makes the same bytes again.
 
+use xxhash_rust::xxh3::xxh3_64;
+
 use crate::rng::{Purpose, mix};
 
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
@@ -152,6 +154,26 @@ const SPLIT_MIX_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 #[inline]
 fn printable(bits: u64) -> [u8; 8] {
     ((bits & 0x3f3f_3f3f_3f3f_3f3f) + 0x2020_2020_2020_2020).to_le_bytes()
+}
+
+/// What a result keeps of a value that came back; SQL's null has a hash of its own.
+#[inline]
+pub fn value_hash(value: Option<&[u8]>) -> u64 {
+    const NULL: u64 = 0x6e75_6c6c_9e37_79b9;
+    value.map_or(NULL, xxh3_64)
+}
+
+/// What a result keeps of a key that came back, and what keys are compared by in a verification:
+/// among ten million keys, two share a hash with a probability of 3 in a million.
+#[inline]
+pub fn key_hash(key: &str) -> u64 {
+    xxh3_64(key.as_bytes())
+}
+
+/// Names one value of one field of one row, by the hashes of the key and of the value.
+#[inline]
+pub fn fingerprint(key_hash: u64, field: u32, value_hash: u64) -> u64 {
+    mix(mix(key_hash.wrapping_add(u64::from(field).wrapping_mul(SPLIT_MIX_STEP))) ^ value_hash)
 }
 
 #[cfg(test)]

@@ -57,6 +57,15 @@ pub enum Caveat {
         /// Median service time.
         service_p50: String,
     },
+    /// The lag grew to the end of the run.
+    NotSustained {
+        /// Since when.
+        since: String,
+        /// By how much every second.
+        growth: String,
+        /// Who was the limit.
+        cause: String,
+    },
     /// The file has no rows.
     Empty,
     /// Runs of different traces side by side.
@@ -100,8 +109,12 @@ impl Caveat {
                     .into()
             }
             Caveat::LargeLag { lag_p99, service_p50 } => format!(
-                "ops started late (p99 lag {lag_p99}, median service {service_p50}): the database or the client \
-                 could not keep the rate"
+                "1 in 100 ops or more started late (p99 lag {lag_p99}, median service {service_p50}), and their wait \
+                 is in the response times"
+            ),
+            Caveat::NotSustained { since, growth, cause } => format!(
+                "not sustained: since {since} the lag grew by {growth} a second ({cause}), so the response times \
+                 depend on the length of the run"
             ),
             Caveat::Empty => "the result has no rows".into(),
             Caveat::DifferentTraces => {
@@ -127,8 +140,9 @@ impl Caveat {
             Caveat::CheckFailed { .. } => "do not trust this file; please report how it was made",
             Caveat::Unpaced => "replay with --target to see what users would wait at a fixed rate",
             Caveat::LargeLag { .. } => {
-                "response times then grow with the length of the run; replay with a lower --target or more --threads"
+                "look for stalls in the windows with the longest response, or replay with a lower --target"
             }
+            Caveat::NotSustained { .. } => "compare service times, or replay with a lower --target",
             Caveat::Empty => "nothing was replayed; there is nothing to report",
             Caveat::DifferentTraces => "replay the same trace file on each database",
             Caveat::DifferentPace => "replay each with the same --target (or each without one)",

@@ -320,6 +320,7 @@ fn analyze_run(file: &RunFile, label: String, options: &Options) -> Result<RunRe
         trace_rows: meta.trace_rows,
         rows: meta.rows,
         recorder_stalls: meta.recorder_stalls,
+        sustained: meta.sustained,
         overhead: meta.overhead,
         first_intended_ns: tally.first_intended_ns,
         last_end_ns: tally.last_end_ns,
@@ -431,7 +432,7 @@ fn caveats(run: &RunReport, tally: &Tally, options: &Options) -> Vec<NotedCaveat
     if is_unpaced(run) {
         caveats.push(Caveat::Unpaced);
     } else {
-        caveats.extend(large_lag(tally));
+        caveats.extend(not_sustained(run).or_else(|| large_lag(tally)));
     }
     let few: Vec<FewOps> =
         run.ops.0.iter().filter_map(|(op, of_kind)| few_ops(op, of_kind.as_ref()?, options)).collect();
@@ -461,7 +462,20 @@ fn is_unpaced(run: &RunReport) -> bool {
     run.pace == "unpaced"
 }
 
-/// p99 of the lag beyond ten times the median service time, whichever percentiles are asked for.
+/// The verdict of the replay itself.
+fn not_sustained(run: &RunReport) -> Option<Caveat> {
+    let verdict = run.sustained.as_ref().filter(|verdict| !verdict.sustained)?;
+    Some(Caveat::NotSustained {
+        since: units::duration(verdict.since_ns.unwrap_or(0)),
+        growth: units::duration(verdict.lag_growth_ns_per_s),
+        cause: verdict.cause.clone().unwrap_or_default(),
+    })
+}
+
+/// Below this nobody notices a lag.
+const NOTICEABLE_LAG_NS: u64 = 10_000_000;
+
+/// p99 of the lag beyond 10 ms and beyond ten times the median service time, whichever percentiles are asked for.
 fn large_lag(tally: &Tally) -> Option<Caveat> {
     let near = |distribution: Distribution, percentile: &str| {
         let members: Vec<usize> = OpKind::ALL.into_iter().map(|kind| position(kind, distribution)).collect();
@@ -469,7 +483,7 @@ fn large_lag(tally: &Tally) -> Option<Caveat> {
     };
     let lag_p99 = near(Distribution::LagOk, "99")?;
     let service_p50 = near(Distribution::Service, "50")?;
-    (lag_p99 > service_p50.saturating_mul(10)).then(|| Caveat::LargeLag {
+    (lag_p99 > service_p50.saturating_mul(10).max(NOTICEABLE_LAG_NS)).then(|| Caveat::LargeLag {
         lag_p99: units::duration(lag_p99),
         service_p50: units::duration(service_p50),
     })

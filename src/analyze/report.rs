@@ -10,7 +10,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize as DeriveDeserialize, Serialize, Serializer};
 
 pub use super::caveat::{Caveat, NotedCaveat};
-pub use crate::trace::meta::{ErrorMeta, HostMeta, OverheadMeta, Phase, ServerMeta};
+pub use crate::trace::meta::{ErrorMeta, HostMeta, OverheadMeta, Phase, ServerMeta, SustainedMeta};
 
 /// Version of the report's JSON form.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -165,6 +165,8 @@ pub struct RunReport {
     pub rows: u64,
     /// Times a lane had to wait for the recorder.
     pub recorder_stalls: u64,
+    /// Whether the rate was kept, as the replay judged it; none for an unpaced or very short run.
+    pub sustained: Option<SustainedMeta>,
     /// Cost of the harness.
     pub overhead: OverheadMeta,
     /// The first intended start; none without rows.

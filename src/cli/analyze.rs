@@ -81,8 +81,9 @@ pub fn run(args: &AnalyzeArgs) -> Result<()> {
     let report = analyze(&args.results, &options)?;
     match &args.output {
         None => {
-            // The width of the terminal; none if standard output is none.
-            let text = (format.render)(&report, Page { width: comfy_table::Table::new().width() });
+            // The width of the terminal; what goes into a pipe or file is read at 100 columns.
+            let width = comfy_table::Table::new().width().unwrap_or(100);
+            let text = (format.render)(&report, Page { width: Some(width) });
             match std::io::stdout().lock().write_all(text.as_bytes()) {
                 // The reader of a pipe may have seen enough.
                 Err(cause) if cause.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 use super::Verdict;
-use super::progress::{PLAIN_INTERVAL, Progress, count_text};
+use super::progress::{PLAIN_INTERVAL, Progress, bytes_text, count_text};
 use super::say::{note, say};
 use super::settings::{PropertyArgs, redacted, report_warnings};
 use crate::generate::{self, Arrival, GenPlan, ValueMode};
@@ -280,12 +280,13 @@ fn write(plan: &GenPlan<'_>, args: &GenerateArgs, stop: &AtomicBool) -> Result<O
     let bytes = std::fs::metadata(&path).map_or(0, |file| file.len());
     let mix: Vec<String> =
         meta.op_counts.iter().map(|(op, &count)| format!("{op} {}", count_text(count))).collect();
+    let mix = if mix.is_empty() { String::new() } else { format!(" ({})", mix.join(", ")) };
     say!(
-        "{}: {} operations ({}), {:.1} MB, seed {}, content {}",
+        "{}: {} operations{}, {}, seed {}, content {}",
         path.display(),
         count_text(meta.rows),
-        mix.join(", "),
-        bytes as f64 / 1e6,
+        mix,
+        bytes_text(bytes),
         meta.seed,
         &meta.content_hash[..16]
     )?;

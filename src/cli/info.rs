@@ -20,9 +20,10 @@ pub struct DatabasesArgs {
 /// `databases`.
 pub fn databases(args: &DatabasesArgs) -> Result<Verdict> {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
+    // In a terminal as wide as it is; elsewhere as wide as the longest line.
+    table.load_preset(presets::NOTHING).set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
     let Some(name) = &args.name else {
-        table.set_header(["--db", "also", "default address", ""]);
+        table.set_header(["--db", "also", "default address", "what it is"]);
         for kind in driver::kinds() {
             table.add_row([kind.names[0], &kind.names[1..].join(", "), kind.default_address, kind.about]);
         }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 
 use super::Verdict;
-use super::progress::count_text;
+use super::progress::{bytes_text, count_text};
 use super::replay::summary;
 use super::say::say;
 use crate::op::OpKind;
@@ -41,11 +41,11 @@ pub fn run(args: &InspectArgs) -> Result<Verdict> {
         FileKind::Result => {
             let meta: RunMeta = opened.meta()?;
             say!(
-                "{}: a result, format version {}, written by {}, {:.1} MB",
+                "{}: a result, format version {}, written by {}, {}",
                 args.file.display(),
                 meta.format_version,
                 meta.generator,
-                bytes as f64 / 1e6
+                bytes_text(bytes)
             )?;
             say!("{}", summary(&meta))?;
             say!("trace {} ({})", meta.trace, meta.trace_hash)?;
@@ -86,9 +86,9 @@ fn print_trace(path: &Path, meta: &TraceMeta, bytes: u64) -> Result<()> {
         meta.generator
     )?;
     say!(
-        "{} operations, {:.1} MB ({:.1} bytes an operation), seed {}, {} values, content {}",
+        "{} operations, {} ({:.1} bytes an operation), seed {}, {} values, content {}",
         count_text(meta.rows),
-        bytes as f64 / 1e6,
+        bytes_text(bytes),
         bytes as f64 / meta.rows.max(1) as f64,
         meta.seed,
         meta.values,

@@ -13,6 +13,7 @@ pub mod repair;
 pub mod replay;
 pub mod say;
 pub mod settings;
+pub mod verify;
 
 use clap::{Parser, Subcommand};
 
@@ -48,6 +49,8 @@ pub enum Command {
     /// Compute percentiles and compare results
     #[cfg(feature = "analyze")]
     Analyze(analyze::AnalyzeArgs),
+    /// Decide whether what a replay with --verify saw can be right
+    Verify(verify::VerifyArgs),
     /// Show what a trace or result file is
     Inspect(inspect::InspectArgs),
     /// Make results from the segments of a replay that was killed
@@ -82,6 +85,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Verdict> {
         Command::Replay(args) => replay::run(&args),
         #[cfg(feature = "analyze")]
         Command::Analyze(args) => analyze::run(&args).map(|()| Verdict::Done),
+        Command::Verify(args) => verify::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Repair(args) => repair::run(&args),
         Command::Demo(args) => demo::run(&args),

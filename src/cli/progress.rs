@@ -80,6 +80,16 @@ pub fn duration_text(ns: u64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
+/// Bytes with a decimal unit by magnitude.
+pub fn bytes_text(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
+    }
+}
+
 /// 12345678 → `12,345,678`.
 pub fn count_text(count: u64) -> String {
     let digits = count.to_string();

@@ -20,10 +20,11 @@ use crate::driver::{self, Driver, Preparation, Target, Visitor};
 use crate::op::OpKind;
 use crate::replay::pace::{Pace, Rate, Speed};
 use crate::replay::stop::Stop;
-use crate::replay::{self, Event, Finished, Order, ReplayPlan};
+use crate::replay::{self, Event, Finished, Order, ReplayPlan, Rmw, Verification};
 use crate::trace::meta::{Phase, RunMeta, TraceMeta};
 use crate::trace::ops::TraceReader;
-use crate::workload::Properties;
+use crate::verify::written::{MOST_FINGERPRINTS, values_written};
+use crate::workload::{Properties, Source};
 
 /// Which operations wait for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -34,6 +35,37 @@ enum OrderArg {
     Key,
     /// Nothing waits; what goes wrong because of that is labelled RACE
     None,
+}
+
+/// What `--verify` does with the values that come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum VerifyArg {
+    /// Check that each was written by somebody, and log its hash
+    Check,
+    /// Only log hashes
+    Log,
+    /// Check, and exit with code 1 if anything is wrong
+    Fail,
+}
+
+impl VerifyArg {
+    /// The name in a result's footer, under `config`.
+    const fn name(self) -> &'static str {
+        match self {
+            VerifyArg::Check => "check",
+            VerifyArg::Log => "log",
+            VerifyArg::Fail => "fail",
+        }
+    }
+}
+
+/// How a read-modify-write is executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum RmwArg {
+    /// A read, then an update, as YCSB does it
+    Statements,
+    /// One transaction of the database, retried as a whole by --retries
+    Transaction,
 }
 
 /// Arguments of `replay`.
@@ -92,6 +124,17 @@ pub struct ReplayArgs {
     /// they are executed late, as fast as the database can
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     drop_late: Option<Duration>,
+    /// How a read-modify-write is executed
+    #[arg(long, value_enum, default_value_t = RmwArg::Statements)]
+    rmw: RmwArg,
+    /// Keep a hash of every value that comes back, and mark as MISMATCH what cannot be right;
+    /// `ycsb-trace verify` then decides about the history
+    #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true,
+          default_missing_value = "check")]
+    verify: Option<VerifyArg>,
+    /// The load trace whose rows are in the table, for --verify [default: the one beside the run trace]
+    #[arg(long, value_name = "FILE", requires = "verify")]
+    load_trace: Option<PathBuf>,
     /// End the run after this time (property maxexecutiontime, in seconds)
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
@@ -169,6 +212,33 @@ fn newest_trace() -> Result<String> {
         .context("there is no trace in traces/; generate one first, for instance `ycsb-trace gen workloada`")
 }
 
+/// The trace when none is named: that of the workload file among the property files, else the
+/// newest. A workload file without a trace is an error: running another one would answer a question
+/// that nobody asked.
+fn trace_of(files: &[String], properties: &Properties) -> Result<TraceFiles> {
+    let stem = |file: &str| Path::new(file).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    for file in files.iter().rev() {
+        if let Ok(found) = find_trace(&stem(file)) {
+            note!("trace: {} (named like the property file)", stem(file));
+            return Ok(found);
+        }
+    }
+    let describes_workload = |file: &&String| {
+        properties.iter().any(|(name, setting)| {
+            (name == "workload" || name.ends_with("proportion"))
+                && matches!(&setting.source, Source::File { path, .. } if path == *file)
+        })
+    };
+    if let Some(file) = files.iter().rev().find(describes_workload) {
+        bail!(
+            "there is no trace of the workload {file}, here or in traces/; generate it with `ycsb-trace gen {file}`"
+        );
+    }
+    let name = newest_trace()?;
+    note!("trace: {name} (the newest in traces/)");
+    find_trace(&name)
+}
+
 /// Numbers that may come from a flag or a property; blanks around them are ignored.
 fn number<T: std::str::FromStr>(properties: &Properties, name: &str) -> Result<Option<T>> {
     let Some(setting) = properties.get(name) else { return Ok(None) };
@@ -225,22 +295,9 @@ fn interpret(args: &ReplayArgs) -> Result<Request> {
     let mut properties = Properties::new();
     args.properties.read_into(&mut properties)?;
     super::settings::report_warnings(properties.warnings(), args.properties.strict)?;
-    let from_workload_file = || {
-        let stem = Path::new(args.properties.files.last()?).file_stem()?.to_string_lossy().into_owned();
-        let files = find_trace(&stem).ok()?;
-        note!("trace: {stem} (named like the property file)");
-        Some(files)
-    };
     let files = match &args.trace {
         Some(name) => find_trace(name)?,
-        None => match from_workload_file() {
-            Some(files) => files,
-            None => {
-                let name = newest_trace()?;
-                note!("trace: {name} (the newest in traces/)");
-                find_trace(&name)?
-            }
-        },
+        None => trace_of(&args.properties.files, &properties)?,
     };
     let sessions = args.threads.or(number(&properties, "threadcount")?).unwrap_or(1);
     if sessions == 0 || sessions > 10_000 {
@@ -328,6 +385,16 @@ fn plan(args: &ReplayArgs, request: &Request, phase: Phase, path: PathBuf) -> Re
     }
     config.insert("table".to_owned(), table.clone().unwrap_or_else(|| trace.table.clone()));
     config.insert("seed".to_owned(), trace.seed.to_string());
+    config.insert("rmw".to_owned(), args.rmw_mode().name().to_owned());
+    let verification = match args.verify {
+        Some(how) if phase == Phase::Run => {
+            let writes = if how == VerifyArg::Log { Vec::new() } else { args.writes(&path, trace)? };
+            let name = if writes.is_empty() { VerifyArg::Log } else { how }.name();
+            config.insert("verify".to_owned(), name.to_owned());
+            Some(Verification { writes })
+        }
+        _ => None,
+    };
     Ok(ReplayPlan {
         trace: path,
         target,
@@ -350,11 +417,71 @@ fn plan(args: &ReplayArgs, request: &Request, phase: Phase, path: PathBuf) -> Re
         retries: args.retries,
         op_timeout: args.op_timeout,
         drop_late: args.drop_late,
+        rmw: args.rmw_mode(),
+        verification,
         results: args.results.clone(),
         time_limit: request.time_limit,
         interval: args.interval.unwrap_or(default_interval).max(Duration::from_millis(50)),
         config,
     })
+}
+
+impl ReplayArgs {
+    fn rmw_mode(&self) -> Rmw {
+        match self.rmw {
+            RmwArg::Statements => Rmw::Statements,
+            RmwArg::Transaction => Rmw::Transaction,
+        }
+    }
+
+    /// The traces that write everything that may come back; none, with a word on standard error, if
+    /// that cannot be known.
+    fn writes(&self, run: &Path, trace: &TraceMeta) -> Result<Vec<PathBuf>> {
+        let only_logged = |why: String| {
+            eprintln!("verify: values are only logged, not checked: {why}");
+            Ok(Vec::new())
+        };
+        let Some(load) = load_trace(self.load_trace.as_deref(), run, trace)? else {
+            return only_logged(format!(
+                "there is no load trace beside {}; name it with --load-trace",
+                run.display()
+            ));
+        };
+        if trace.shard.is_some() {
+            return only_logged("the other shards of this trace write too".to_owned());
+        }
+        let values = values_written(trace) + values_written(TraceReader::open(&load)?.meta());
+        if values > MOST_FINGERPRINTS {
+            return only_logged(format!(
+                "the traces write {} values, and at most {} are kept in memory",
+                count_text(values),
+                count_text(MOST_FINGERPRINTS)
+            ));
+        }
+        Ok(vec![load, run.to_owned()])
+    }
+}
+
+/// The load trace that a run trace belongs to: the one named, which must be that, or the one beside
+/// it, if it is that.
+pub fn load_trace(named: Option<&Path>, run: &Path, trace: &TraceMeta) -> Result<Option<PathBuf>> {
+    let beside = || {
+        let name = run.file_name()?.to_str()?.strip_suffix(".run.parquet")?;
+        Some(run.with_file_name(format!("{name}.load.parquet"))).filter(|path| path.is_file())
+    };
+    let Some(path) = named.map(Path::to_owned).or_else(beside) else { return Ok(None) };
+    let found = TraceReader::open(&path)?;
+    let belongs = found.meta().phase == Phase::Load
+        && trace.load_hash.as_ref().is_none_or(|hash| *hash == found.meta().content_hash);
+    if !belongs {
+        let what = format!("{} is not the load trace that {} was made for", path.display(), run.display());
+        if named.is_some() {
+            bail!("{what}");
+        }
+        eprintln!("verify: {what}");
+        return Ok(None);
+    }
+    Ok(Some(path))
 }
 
 /// `replay`.
@@ -396,6 +523,14 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict> {
         }
         if finished.meta.interrupted {
             return Ok(Verdict::Interrupted);
+        }
+        let mismatches: u64 = finished.meta.counts.values().filter_map(|kinds| kinds.get("MISMATCH")).sum();
+        if args.verify == Some(VerifyArg::Fail) && mismatches > 0 {
+            eprintln!(
+                "gate: {} operations are MISMATCH, and --verify=fail was given",
+                count_text(mismatches)
+            );
+            verdict = Verdict::Refused;
         }
         if !passes(args.max_error_rate, &finished.meta) {
             verdict = Verdict::Refused;
@@ -564,11 +699,9 @@ pub fn summary(meta: &RunMeta) -> String {
         column.set_cell_alignment(CellAlignment::Right);
     }
     let mut text = format!(
-        "{} {} on {} {}: {} of {} operations in {:.2} s ({})\n",
-        meta.phase.name(),
+        "{} on {}: {} of {} operations in {:.2} s ({})\n",
         meta.trace,
-        meta.db,
-        meta.server.version,
+        server_text(meta),
         count_text(meta.rows),
         count_text(meta.trace_rows),
         seconds,
@@ -583,6 +716,16 @@ pub fn summary(meta: &RunMeta) -> String {
     }
     for error in meta.errors.iter().take(5) {
         text += &format!("\n{} × {}: {}", count_text(error.count), error.code, error.message);
+    }
+    if meta.counts.get("INSERT").is_some_and(|statuses| statuses.contains_key("DUPLICATE")) {
+        text += "\nhint: rows to insert were there already, perhaps from an earlier run; --drop loads the table afresh";
+    }
+    match meta.config.get("verify").map(String::as_str) {
+        Some("log") => text += "\nverify: values were logged; `ycsb-trace verify` checks them",
+        Some(_) => {
+            text += "\nverify: every value that came back was looked up; `ycsb-trace verify` decides about the history"
+        }
+        None => {}
     }
     if let Some(verdict) = &meta.sustained {
         text += &match (verdict.since_ns, &verdict.cause) {
@@ -599,6 +742,14 @@ pub fn summary(meta: &RunMeta) -> String {
         text += "\ncaution: the recorder could not keep up, so this program was the limit, not the database";
     }
     text
+}
+
+/// The database and its version, without what its builders add: `postgres (PostgreSQL 15.18)`.
+fn server_text(meta: &RunMeta) -> String {
+    let version = &meta.server.version;
+    let end = [" (", " on ", ","].iter().filter_map(|mark| version.find(mark)).min().unwrap_or(version.len());
+    let version = &version[..end];
+    if version.starts_with(&meta.db) { version.to_owned() } else { format!("{} ({version})", meta.db) }
 }
 
 /// A histogram of the footer.

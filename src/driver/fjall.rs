@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use fjall::{Database, Error, Keyspace, KeyspaceCreateOptions, PersistMode};
 
-use super::{Driver, Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
+use super::{Discard, Driver, Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
 use crate::op::{Field, Op, Outcome, Recovery, Status};
 
 const DEFAULT_PATH: &str = "/tmp/fjall";
@@ -364,7 +364,8 @@ impl FjallSession {
         self.written()
     }
 
-    fn try_update(&mut self, op: &Op<'_>) -> Result<Outcome, Outcome> {
+    /// Overwrites fields; with `rows`, answers the row before. Nothing comes between.
+    fn try_update<R: Rows>(&mut self, op: &Op<'_>, rows: Option<&mut R>) -> Result<Outcome, Outcome> {
         self.check_fields(op.fields)?;
         if op.fields.is_empty() {
             return Err(rejected("an update without fields changes nothing"));
@@ -377,7 +378,11 @@ impl FjallSession {
             return Ok(Outcome::bare(Status::NotFound));
         };
         self.row.clear();
-        for (number, old) in Row::parse(&value, self.field_count)?.fields().enumerate() {
+        let before = Row::parse(&value, self.field_count)?;
+        if let Some(rows) = rows {
+            before.answer(op.key, &[], rows);
+        }
+        for (number, old) in before.fields().enumerate() {
             push_field(&mut self.row, written(op.fields, number).or(old));
         }
         self.keyspace.insert(op.key, &*self.row).map_err(failure)?;
@@ -413,7 +418,11 @@ impl Session for FjallSession {
     }
 
     async fn update(&mut self, op: &Op<'_>) -> Outcome {
-        either(self.try_update(op))
+        either(self.try_update(op, None::<&mut Discard>))
+    }
+
+    async fn read_modify_write_transaction<R: Rows>(&mut self, op: &Op<'_>, rows: &mut R) -> Outcome {
+        either(self.try_update(op, Some(rows)))
     }
 
     async fn insert(&mut self, op: &Op<'_>) -> Outcome {

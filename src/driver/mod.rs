@@ -217,6 +217,16 @@ pub trait Session {
             self.update(op).await
         }
     }
+
+    /// Reads the row and updates it if it was found, in one transaction of the database: no write of
+    /// another session comes between. A failure means that nothing was changed, and keeps its class.
+    fn read_modify_write_transaction<R: Rows>(
+        &mut self,
+        _op: &Op<'_>,
+        _rows: &mut R,
+    ) -> impl Future<Output = Outcome> {
+        async { Outcome::UNSUPPORTED }
+    }
 }
 
 /// Executes one operation: the timed region of the program is one call of this.

@@ -125,6 +125,7 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("pg.db", "postgres, defaultdb, yugabyte", "database; also $PGDATABASE"),
     ("pg.sslmode", "disable", "disable, allow or prefer: connections are not encrypted"),
     ("pg.options", "", "settings of every session, e.g. -c default_transaction_isolation=serializable"),
+    ("pg.isolation", "serializable", "of --rmw transaction: read committed, repeatable read or serializable"),
     ("db.url", "", "YCSB's jdbc:postgresql://host:port/database, if there is no --url; else $DATABASE_URL"),
 ];
 
@@ -135,6 +136,7 @@ pub struct Postgres {
     dialect: &'static Dialect,
     /// Known after [`Driver::prepare`]: the key column is not in byte order.
     collate_scans: AtomicBool,
+    begin: &'static str,
 }
 
 /// A connection to it.
@@ -145,6 +147,8 @@ pub struct PostgresSession {
     table: TableSpec,
     wording: Wording,
     statements: Statements<Statement>,
+    /// Begins a transaction (`--rmw transaction`).
+    begin: &'static str,
 }
 
 type Ending = Arc<Mutex<Option<String>>>;
@@ -263,7 +267,20 @@ impl Driver for Postgres {
                 client.prepare(&text).await.map_err(|error| self.refused("prepare a statement", &error))?;
             statements.add(kind, fields, statement);
         }
-        Ok(PostgresSession { client, connection, table: table.clone(), wording, statements })
+        let begin = self.begin;
+        Ok(PostgresSession { client, connection, table: table.clone(), wording, statements, begin })
+    }
+}
+
+/// What begins a transaction of this isolation level.
+fn begin(isolation: &str) -> Result<&'static str, TargetError> {
+    match isolation.trim().to_ascii_lowercase().replace(['-', '_'], " ").as_str() {
+        "serializable" => Ok("BEGIN ISOLATION LEVEL SERIALIZABLE"),
+        "repeatable read" => Ok("BEGIN ISOLATION LEVEL REPEATABLE READ"),
+        "read committed" => Ok("BEGIN ISOLATION LEVEL READ COMMITTED"),
+        other => Err(TargetError::Request(format!(
+            "pg.isolation={other:?} is not known; use one of read committed, repeatable read, serializable"
+        ))),
     }
 }
 
@@ -360,7 +377,8 @@ impl Postgres {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_TIMEOUT);
         }
-        Ok(Postgres { config, dialect, collate_scans: AtomicBool::new(false) })
+        let begin = begin(target.property("pg.isolation").unwrap_or("serializable"))?;
+        Ok(Postgres { config, dialect, collate_scans: AtomicBool::new(false), begin })
     }
 
     /// `host:port/database`, as a person would say it.
@@ -794,6 +812,23 @@ impl Session for PostgresSession {
 
     async fn delete(&mut self, op: &Op<'_>) -> Outcome {
         found(self.change(op, OpKind::Delete, &[]).await)
+    }
+
+    async fn read_modify_write_transaction<R: Rows>(&mut self, op: &Op<'_>, rows: &mut R) -> Outcome {
+        if let Err(error) = self.client.batch_execute(self.begin).await {
+            return self.failure(&error, false);
+        }
+        let mut outcome = self.read_modify_write(op, rows).await;
+        if outcome.status == Status::Ok {
+            match self.client.batch_execute("COMMIT").await {
+                Ok(()) => return outcome,
+                Err(error) => outcome = self.failure(&error, true),
+            }
+        }
+        // What broke before the COMMIT has changed nothing, even if the update was under way.
+        // After a failed COMMIT this only earns a warning.
+        let _ = self.client.batch_execute("ROLLBACK").await;
+        outcome
     }
 }
 

@@ -131,6 +131,9 @@ impl Session for SimSession {
     async fn delete(&mut self, op: &Op<'_>) -> Outcome {
         self.serve(op, 1).await
     }
+    async fn read_modify_write_transaction<R: Rows>(&mut self, op: &Op<'_>, rows: &mut R) -> Outcome {
+        self.read_modify_write(op, rows).await
+    }
 }
 
 fn parse_latency(text: &str) -> Result<Latency, TargetError> {

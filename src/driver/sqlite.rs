@@ -480,6 +480,23 @@ impl Session for SqliteSession {
     async fn delete(&mut self, op: &Op<'_>) -> Outcome {
         self.update_or_delete(op, OpKind::Delete, &[])
     }
+
+    async fn read_modify_write_transaction<R: Rows>(&mut self, op: &Op<'_>, rows: &mut R) -> Outcome {
+        // The write lock first: taken after the read, it could be refused with SQLITE_BUSY_SNAPSHOT.
+        if let Err(error) = self.connection.execute_batch("BEGIN IMMEDIATE") {
+            return failure(&error);
+        }
+        let outcome = self.read_modify_write(op, rows).await;
+        let end = if outcome.status == Status::Ok { "COMMIT" } else { "ROLLBACK" };
+        match self.connection.execute_batch(end) {
+            Err(error) if outcome.status == Status::Ok => {
+                let _ = self.connection.execute_batch("ROLLBACK");
+                failure(&error)
+            }
+            // Some errors have rolled back already.
+            _ => outcome,
+        }
+    }
 }
 
 /// A value to write: TEXT if it is text, otherwise a BLOB, which SQLite stores in any column.

@@ -52,6 +52,8 @@ impl Block {
 struct State {
     /// The current block and those decoded ahead.
     blocks: VecDeque<Arc<Block>>,
+    /// Operations in blocks that are claimed to their end and gone.
+    exhausted_ops: u64,
     /// Nothing more will come.
     ended: bool,
     /// Nothing more is wanted.
@@ -111,7 +113,8 @@ impl Feed {
             {
                 let mut state = self.state.lock().expect("no panic under this lock");
                 while state.blocks.front().is_some_and(|block| block.number < wanted) {
-                    state.blocks.pop_front();
+                    let gone = state.blocks.pop_front().expect("there is a front block");
+                    state.exhausted_ops = gone.ops.first_row + gone.ops.len() as u64;
                     self.space.notify_one();
                 }
                 // Another lane may be ahead of us: then our next block is exhausted and gone, and
@@ -144,7 +147,7 @@ impl Feed {
     /// Operations claimed so far.
     pub fn claimed(&self) -> u64 {
         let state = self.state.lock().expect("no panic under this lock");
-        state.blocks.front().map_or(0, |block| {
+        state.blocks.front().map_or(state.exhausted_ops, |block| {
             block.ops.first_row + block.claimed.load(Ordering::Relaxed).min(block.ops.len()) as u64
         })
     }
@@ -181,5 +184,51 @@ impl KeyOrder<'_> {
             NonZeroU64::new(before + 1)
         };
         (0..ops.len()).map(previous).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::OpKind;
+    use crate::trace::meta::{Phase, TraceMeta};
+    use crate::trace::ops::{ChunkBuilder, Row, RowValues, TraceWriter};
+
+    #[test]
+    fn every_row_is_claimed_once_and_the_count_stays_when_the_trace_is_exhausted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.run.parquet");
+        let mut writer = TraceWriter::create(&path).unwrap();
+        let mut rows = ChunkBuilder::new(1000);
+        for id in 0..1000 {
+            let row = Row {
+                kind: OpKind::Read,
+                key: b"user1",
+                fields: None,
+                values: RowValues::None,
+                scan_len: None,
+                at_ns: None,
+                after: None,
+            };
+            rows.push(id, &row);
+        }
+        let chunk = writer.encoder().encode(rows).unwrap();
+        writer.append(chunk).unwrap();
+        writer.finish(TraceMeta::empty("t", Phase::Run)).unwrap();
+
+        let feed = Feed::default();
+        feed.fill(TraceReader::open(&path).unwrap(), None);
+        assert_eq!(feed.claimed(), 0);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let mut claimed = 0;
+        let mut block = runtime.block_on(feed.block_after(None));
+        while let Some(current) = block {
+            while current.claim().is_some() {
+                claimed += 1;
+                assert_eq!(feed.claimed(), claimed);
+            }
+            block = runtime.block_on(feed.block_after(Some(&current)));
+        }
+        assert_eq!((claimed, feed.claimed()), (1000, 1000));
     }
 }

@@ -112,6 +112,7 @@ impl InFlight {
             rows: 0,
             attempts: self.attempts.load(Ordering::Relaxed),
             code: 0,
+            observed: 0,
             kind: OpKind::ALL[usize::from(self.kind.load(Ordering::Relaxed))],
             status: Status::Timeout,
         })

@@ -12,17 +12,19 @@ use std::time::Duration;
 
 use rtrb::Producer;
 
-use super::Shared;
 use super::feed::Block;
+use super::observe::Observer;
 use super::order::Completion;
+use super::{Rmw, Shared};
 use crate::clock::Clock;
-use crate::driver::{self, Discard, Driver};
+use crate::driver::{self, Driver, Session};
 use crate::op::{Field, NEVER_NS, Op, OpKind, Outcome, Recovery, Sample, Status};
 use crate::record;
 use crate::trace::ops::OpBlock;
 
-/// What the sessions of one lane share.
-pub struct Lane<D: Driver, C: Clock> {
+/// What the sessions of one lane share. `O` receives the rows: without verification it is empty, and
+/// the loop is the same machine code as without it.
+pub struct Lane<D: Driver, C: Clock, O: Observer> {
     /// What all lanes share.
     pub shared: Arc<Shared<D>>,
     /// Time.
@@ -35,9 +37,11 @@ pub struct Lane<D: Driver, C: Clock> {
     pub stalls: Cell<u64>,
     /// Lag that was there already when a session became free, ns, all operations together.
     pub busy_lag_ns: Cell<u64>,
+    /// What is kept of the rows that come back.
+    pub observer: O,
 }
 
-impl<D: Driver, C: Clock> Lane<D, C> {
+impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
     /// Executes operations on connection number `number` until the trace is exhausted or the run is
     /// stopped.
     pub async fn run_session(&self, number: u32, mut session: D::Session) {
@@ -46,6 +50,7 @@ impl<D: Driver, C: Clock> Lane<D, C> {
         // Memory in which operations are made ready, reused from one to the next.
         let mut spare_fields = Vec::new();
         let mut bytes = Vec::new();
+        let mut sink = self.observer.sink();
         while let Some((block, row)) = self.claim().await {
             let ops = &block.ops;
             let index = ops.first_row + row as u64;
@@ -87,13 +92,15 @@ impl<D: Driver, C: Clock> Lane<D, C> {
                 continue;
             }
 
+            self.observer.begin(&mut sink, &op);
             let start_ns = self.clock.now_ns();
             let intended_ns = scheduled_ns.unwrap_or(start_ns);
             if !in_flight.begin(op.id, op.kind, intended_ns, start_ns, order.blocked_ns) {
                 break;
             }
-            let outcome = self.attempt(&mut session, &op, start_ns).await;
+            let outcome = self.attempt(&mut session, &op, start_ns, &mut sink).await;
             let end_ns = self.clock.now_ns();
+            let outcome = self.observer.judge(&mut sink, &op, outcome);
 
             let mut sample = Sample {
                 op_id: op.id,
@@ -106,12 +113,14 @@ impl<D: Driver, C: Clock> Lane<D, C> {
                 rows: outcome.rows,
                 attempts: 1,
                 code: 0,
+                observed: 0,
                 kind: op.kind,
                 status: outcome.status,
             };
             let mut broken = false;
             if outcome.status != Status::Ok {
-                broken = self.after_failure(&mut session, &op, &mut sample, outcome, order.raced).await;
+                broken =
+                    self.after_failure(&mut session, &op, &mut sample, outcome, order.raced, &mut sink).await;
             }
             spare_fields = recycle(fields);
             if !in_flight.end() {
@@ -119,7 +128,7 @@ impl<D: Driver, C: Clock> Lane<D, C> {
                 break;
             }
             self.complete(&sample);
-            self.log(sample).await;
+            self.log_observed(sample, &mut sink).await;
             in_flight.logged();
             if broken && self.reconnect(number, &mut session, None).await != Reconnected::Yes {
                 break;
@@ -129,16 +138,29 @@ impl<D: Driver, C: Clock> Lane<D, C> {
 
     /// Executes the operation once, within its deadline.
     #[inline]
-    async fn attempt(&self, session: &mut D::Session, op: &Op<'_>, start_ns: u64) -> Outcome {
+    async fn attempt(
+        &self,
+        session: &mut D::Session,
+        op: &Op<'_>,
+        start_ns: u64,
+        sink: &mut O::Sink,
+    ) -> Outcome {
         let Some(timeout_ns) = self.shared.policy.op_timeout_ns else {
-            return driver::execute(session, op, &mut Discard).await;
+            return self.execute(session, op, sink).await;
         };
-        let mut rows = Discard;
         tokio::select! {
             biased;
-            outcome = driver::execute(session, op, &mut rows) => outcome,
+            outcome = self.execute(session, op, sink) => outcome,
             () = self.clock.wait_until(start_ns + timeout_ns) => timed_out("no answer within --op-timeout"),
         }
+    }
+
+    #[inline]
+    async fn execute(&self, session: &mut D::Session, op: &Op<'_>, sink: &mut O::Sink) -> Outcome {
+        if op.kind == OpKind::ReadModifyWrite && self.shared.policy.rmw == Rmw::Transaction {
+            return session.read_modify_write_transaction(op, sink).await;
+        }
+        driver::execute(session, op, sink).await
     }
 
     /// What happens when an operation did not succeed at once: its error is counted, and it is tried
@@ -152,6 +174,7 @@ impl<D: Driver, C: Clock> Lane<D, C> {
         sample: &mut Sample,
         mut outcome: Outcome,
         raced: bool,
+        sink: &mut O::Sink,
     ) -> bool {
         let shared = &*self.shared;
         let deadline_ns = shared.policy.op_timeout_ns.map(|timeout_ns| sample.start_ns + timeout_ns);
@@ -161,7 +184,7 @@ impl<D: Driver, C: Clock> Lane<D, C> {
             sample.code = shared.failures.note(op.kind, &outcome, raced);
             broken = is_broken(&outcome);
             let again = sample.attempts <= shared.policy.retries
-                && may_retry(op.kind, &outcome)
+                && may_retry(op.kind, &outcome, shared.policy.unique_writes)
                 && !expired(self.clock.now_ns())
                 && !shared.stop.is_requested();
             if !again {
@@ -185,8 +208,10 @@ impl<D: Driver, C: Clock> Lane<D, C> {
             sample.attempts += 1;
             sample.last_start_ns = now_ns;
             shared.in_flight[sample.session as usize].again(sample.attempts, now_ns);
-            outcome = self.attempt(session, op, sample.start_ns).await;
+            self.observer.begin(sink, op);
+            outcome = self.attempt(session, op, sample.start_ns, sink).await;
             sample.end_ns = self.clock.now_ns();
+            outcome = self.observer.judge(sink, op, outcome);
             sample.status = outcome.status;
             sample.rows = outcome.rows;
             if outcome.status == Status::Ok {
@@ -197,7 +222,8 @@ impl<D: Driver, C: Clock> Lane<D, C> {
         if sample.status.is_success() {
             return broken;
         }
-        if expired(sample.end_ns) {
+        let answered = sample.status == Status::Mismatch;
+        if !answered && expired(sample.end_ns) {
             sample.status = Status::Timeout;
         }
         if sample.status == Status::Timeout && deadline_ns.is_some() {
@@ -279,6 +305,13 @@ impl<D: Driver, C: Clock> Lane<D, C> {
         Ok(Readiness { completion, blocked_ns: self.clock.now_ns() - from_ns, raced: false })
     }
 
+    /// Hands a sample to the recorder, after the hashes of what came back.
+    #[inline]
+    async fn log_observed(&self, sample: Sample, sink: &mut O::Sink) {
+        let observed = self.observer.hand_over(sink);
+        self.log(Sample { observed, ..sample }).await;
+    }
+
     /// Hands a sample to the recorder; waits while its buffer is full.
     #[inline]
     async fn log(&self, sample: Sample) {
@@ -288,7 +321,9 @@ impl<D: Driver, C: Clock> Lane<D, C> {
                 return;
             }
             std::thread::yield_now();
-            tokio::task::yield_now().await;
+            if !O::IN_ORDER {
+                tokio::task::yield_now().await;
+            }
         }
     }
 
@@ -378,6 +413,7 @@ fn unexecuted(op: &Op<'_>, session: u32, intended_ns: u64) -> Sample {
         rows: 0,
         attempts: 0,
         code: 0,
+        observed: 0,
         kind: op.kind,
         status: Status::Dropped,
     }
@@ -396,11 +432,13 @@ fn dependency_failed() -> Outcome {
 
 /// May the operation be tried again? Where it is unknown whether the first try had its effect, only
 /// if a second effect changes nothing: our updates write absolute values, but a second insert would
-/// find the row of the first.
-fn may_retry(kind: OpKind, outcome: &Outcome) -> bool {
+/// find the row of the first. With `unique_writes` never: a value must name one write.
+fn may_retry(kind: OpKind, outcome: &Outcome, unique_writes: bool) -> bool {
     match outcome.failure.as_ref().map(|failure| failure.recovery) {
         Some(Recovery::Retry | Recovery::Reconnect) => true,
-        Some(Recovery::Ambiguous) => outcome.status != Status::Timeout && kind != OpKind::Insert,
+        Some(Recovery::Ambiguous) => {
+            outcome.status != Status::Timeout && kind != OpKind::Insert && !(unique_writes && kind.writes())
+        }
         Some(Recovery::Fatal) | None => false,
     }
 }
@@ -466,6 +504,7 @@ mod tests {
     use crate::clock::ManualClock;
     use crate::driver::{Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
     use crate::replay::feed::Feed;
+    use crate::replay::observe::Unobserved;
     use crate::replay::order::Completions;
     use crate::replay::pace::{Pace, Rate};
     use crate::replay::{Failures, Policy};
@@ -561,6 +600,15 @@ mod tests {
         waits: bool,
         script: Vec<(u64, Outcome)>,
     ) -> Vec<Sample> {
+        run_by(rows, pace, Policy { waits, ..Policy::default() }, script)
+    }
+
+    fn run_by(
+        rows: &[(OpKind, Option<u64>)],
+        pace: Pace,
+        policy: Policy,
+        script: Vec<(u64, Outcome)>,
+    ) -> Vec<Sample> {
         let (_folder, reader) = trace(rows);
         let feed = Feed::default();
         feed.fill(reader, None);
@@ -570,7 +618,7 @@ mod tests {
             pace,
             feed,
             completions: Some(Completions::new(0, rows.len() as u64)),
-            policy: Policy { waits, ..Policy::default() },
+            policy,
             failures: Failures::default(),
             stop: Default::default(),
             seed: 1,
@@ -586,6 +634,7 @@ mod tests {
             log: RefCell::new(log),
             stalls: Cell::new(0),
             busy_lag_ns: Cell::new(0),
+            observer: Unobserved,
         };
         let session = ScriptedSession { clock, script, executed: 0 };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -645,5 +694,56 @@ mod tests {
         let rows = [(OpKind::Insert, None), (OpKind::Read, Some(0)), (OpKind::Read, None)];
         let samples = run(&rows, Pace::Unpaced, false, script);
         assert_eq!(samples.iter().map(|s| s.code).collect::<Vec<_>>(), [0, 1, 0]);
+    }
+
+    #[test]
+    fn an_operation_that_was_tried_again_has_one_latency_and_the_start_of_its_last_attempt() {
+        let conflict = Outcome::failed(Status::Conflict, Recovery::Retry, "40001", "again");
+        let script = vec![(5, conflict.clone()), (7, conflict.clone()), (9, Outcome::ok(1))];
+        let policy = Policy { retries: 2, ..Policy::default() };
+        let samples = run_by(&[(OpKind::Update, None)], Pace::Unpaced, policy, script.clone());
+        let sample = samples[0];
+        assert_eq!((sample.status, sample.attempts, sample.code, sample.start_ns), (Status::Ok, 3, 0, 0));
+        let backoff_ns = super::super::backoff_ns(1, 7, 0) + super::super::backoff_ns(1, 7, 1);
+        assert_eq!(sample.last_start_ns, 5 + 7 + backoff_ns);
+        assert_eq!(sample.end_ns, sample.last_start_ns + 9);
+        let once = Policy { retries: 1, ..Policy::default() };
+        let sample = run_by(&[(OpKind::Update, None)], Pace::Unpaced, once, script)[0];
+        assert_eq!((sample.status, sample.attempts, sample.code), (Status::Conflict, 2, 1));
+    }
+
+    #[test]
+    fn an_insert_that_may_have_happened_is_not_sent_again_and_is_labelled() {
+        let lost = Outcome::failed(Status::Unavailable, Recovery::Ambiguous, "08006", "gone");
+        let policy = Policy { retries: 9, ..Policy::default() };
+        let sample = run_by(&[(OpKind::Insert, None)], Pace::Unpaced, policy, vec![(5, lost.clone())])[0];
+        assert_eq!((sample.status, sample.attempts, sample.end_ns), (Status::Unavailable, 1, 5));
+        let failures = Failures::default();
+        assert_eq!(failures.note(OpKind::Insert, &lost, false), 1);
+        assert_eq!(failures.note(OpKind::Read, &lost, false), 2);
+        assert_eq!(failures.note(OpKind::Insert, &timed_out("no answer"), false), 3);
+        assert_eq!(failures.codes(), ["", "AMBIGUOUS 08006", "08006", "AMBIGUOUS"]);
+    }
+
+    #[test]
+    fn a_session_with_nothing_left_to_do_does_not_wait_for_the_server_to_come_back() {
+        let lost = Outcome::failed(Status::Unavailable, Recovery::Reconnect, "08006", "gone");
+        let samples = run(&[(OpKind::Read, None)], Pace::Unpaced, true, vec![(5, lost)]);
+        assert_eq!(samples.len(), 1, "and it returned, although no connection can be opened");
+    }
+
+    #[test]
+    fn an_answer_after_the_deadline_is_a_timeout_without_an_end() {
+        let script = vec![
+            (50, Outcome::ok(1)),
+            (60, Outcome::failed(Status::Conflict, Recovery::Retry, "BUSY", "locked")),
+        ];
+        let policy = Policy { op_timeout_ns: Some(55), retries: 5, ..Policy::default() };
+        let samples = run_by(&[(OpKind::Read, None); 2], Pace::Unpaced, policy, script);
+        assert_eq!((samples[0].status, samples[0].end_ns), (Status::Ok, 50));
+        assert_eq!(
+            (samples[1].status, samples[1].end_ns, samples[1].attempts),
+            (Status::Timeout, NEVER_NS, 1)
+        );
     }
 }

@@ -6,6 +6,7 @@
 pub mod feed;
 pub mod inflight;
 pub mod lane;
+pub mod observe;
 pub mod order;
 pub mod pace;
 pub mod recorder;
@@ -14,7 +15,7 @@ pub mod sustained;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -26,21 +27,26 @@ use tokio::sync::Semaphore;
 use self::feed::Feed;
 use self::inflight::InFlight;
 use self::lane::Lane;
+use self::observe::{Observer, Unobserved, Verifier};
 use self::order::Completions;
 use self::pace::Pace;
-use self::recorder::{Over, Recorded, Settings, Snapshot};
+use self::recorder::{LaneLog, Over, Recorded, Settings, Snapshot};
 use self::stop::Stop;
 use crate::clock::{Clock, MonotonicClock, Origin};
 use crate::driver::{Driver, Preparation, ServerInfo, TableSpec, Target, TargetError};
-use crate::op::{OpKind, Outcome, Recovery, Sample};
+use crate::op::{OpKind, Outcome, Recovery, Sample, Status};
 use crate::rng::{Purpose, Stream};
 use crate::trace::meta::{ErrorMeta, HostMeta, OverheadMeta, RunMeta, ServerMeta, TraceMeta};
 use crate::trace::ops::TraceReader;
 use crate::trace::runs::RunWriter;
 use crate::trace::{FileError, GENERATOR, RESULT_VERSION};
+use crate::verify::written::Fingerprints;
 
 /// Samples that all rings together can hold while the recorder is busy.
 const RING_SAMPLES: usize = 1 << 18;
+
+/// Hashes of values that came back, for all rings together.
+const RING_HASHES: usize = 1 << 20;
 
 /// How long operations in flight may take after the run has been stopped.
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
@@ -67,6 +73,33 @@ impl Order {
     }
 }
 
+/// How a read-modify-write is executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rmw {
+    /// As a read, then an update: another write may come between, and is then lost.
+    #[default]
+    Statements,
+    /// In one transaction of the database.
+    Transaction,
+}
+
+impl Rmw {
+    /// The name in a result's footer, under `config`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Rmw::Statements => "statements",
+            Rmw::Transaction => "transaction",
+        }
+    }
+}
+
+/// What is verified while replaying.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verification {
+    /// The traces whose writes are everything that may come back; none: values are only logged.
+    pub writes: Vec<PathBuf>,
+}
+
 /// What is done about operations that fail, hang or come too late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Policy {
@@ -78,6 +111,10 @@ pub struct Policy {
     pub op_timeout_ns: Option<u64>,
     /// An operation that could not start within this time of its intended start is dropped.
     pub drop_late_ns: Option<u64>,
+    /// How a read-modify-write is executed.
+    pub rmw: Rmw,
+    /// A write that may have happened is not sent again.
+    pub unique_writes: bool,
 }
 
 /// Everything about one replay, decided before it begins.
@@ -108,6 +145,10 @@ pub struct ReplayPlan {
     pub op_timeout: Option<Duration>,
     /// Lag at which an operation is dropped instead of executed.
     pub drop_late: Option<Duration>,
+    /// How a read-modify-write is executed.
+    pub rmw: Rmw,
+    /// Keep and check what comes back.
+    pub verification: Option<Verification>,
     /// Folder for the result.
     pub results: PathBuf,
     /// The run ends after this time.
@@ -239,6 +280,9 @@ const fn changes(kind: OpKind) -> bool {
     kind.writes() || matches!(kind, OpKind::Delete)
 }
 
+/// Mismatches of one kind whose message is kept.
+const TOLD_MISMATCHES: u64 = 5;
+
 impl Failures {
     /// Counts a failure and returns the position of its code.
     fn note(&self, kind: OpKind, outcome: &Outcome, raced: bool) -> u32 {
@@ -255,7 +299,13 @@ impl Failures {
         let mut table = self.0.lock().expect("no panic under this lock");
         let label = if code.is_empty() { outcome.status.name() } else { code };
         match table.errors.get_mut(label) {
-            Some((_, count)) => *count += 1,
+            Some((text, count)) => {
+                // Of what must not happen at all, the first few are told, not only the first.
+                if outcome.status == Status::Mismatch && *count < TOLD_MISMATCHES {
+                    *text = format!("{text}; {message}");
+                }
+                *count += 1;
+            }
             None => {
                 table.errors.insert(label.to_owned(), (message.to_owned(), 1));
             }
@@ -316,6 +366,13 @@ pub fn replay<D: Driver>(
         field_length: trace.field_length,
         shapes: trace.driver_shapes(),
     };
+    let written = match &plan.verification {
+        Some(verification) if !verification.writes.is_empty() => {
+            let traces: Vec<&Path> = verification.writes.iter().map(PathBuf::as_path).collect();
+            Some(Arc::new(Fingerprints::of(&traces)?))
+        }
+        _ => None,
+    };
     let server = current_thread_runtime()?.block_on(driver.prepare(&table, plan.preparation))?;
 
     let lanes = if D::BLOCKING { plan.sessions } else { plan.lanes.min(plan.sessions) }.max(1);
@@ -336,6 +393,8 @@ pub fn replay<D: Driver>(
             retries: plan.retries,
             op_timeout_ns: plan.op_timeout.map(|timeout| timeout.as_nanos() as u64),
             drop_late_ns: plan.drop_late.map(|limit| limit.as_nanos() as u64),
+            rmw: plan.rmw,
+            unique_writes: plan.verification.is_some(),
         },
         failures: Failures::default(),
         stop: stop.clone(),
@@ -357,12 +416,22 @@ pub fn replay<D: Driver>(
     let mut starts = Vec::new();
     for lane in 0..lanes {
         let (log, samples) = RingBuffer::new((RING_SAMPLES / lanes as usize).max(256));
-        logs.push(samples);
         let (start, started) = mpsc::channel();
         starts.push(start);
         let sessions: Vec<u32> = (0..plan.sessions).filter(|session| session % lanes == lane).collect();
         let (shared, report) = (shared.clone(), report.clone());
-        spawn(&format!("lane {lane}"), move || run_lane(shared, sessions, log, started, &report))?;
+        let name = format!("lane {lane}");
+        let mut hashes = None;
+        if plan.verification.is_some() {
+            let (hash_log, consumer) = RingBuffer::new((RING_HASHES / lanes as usize).max(1024));
+            hashes = Some(consumer);
+            let (written, field_names) = (written.clone(), Arc::new(trace.field_names.clone()));
+            let observer = Verifier { log: RefCell::new(hash_log), written, field_names };
+            spawn(&name, move || run_lane(shared, sessions, log, observer, started, &report))?;
+        } else {
+            spawn(&name, move || run_lane(shared, sessions, log, Unobserved, started, &report))?;
+        }
+        logs.push(LaneLog { samples, hashes });
     }
     drop(report);
     let opened = wait_for_lanes(&reports, lanes);
@@ -420,7 +489,8 @@ fn spawn<T: Send + 'static>(
     builder.spawn(work).with_context(|| format!("cannot start the thread of the {name}"))
 }
 
-fn current_thread_runtime() -> Result<tokio::runtime::Runtime> {
+/// Runs the futures of one thread.
+pub fn current_thread_runtime() -> Result<tokio::runtime::Runtime> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all().build().context("cannot start an async runtime")
 }
@@ -432,10 +502,11 @@ enum LaneReport {
 }
 
 /// One lane, from opening its connections to the end of the run.
-fn run_lane<D: Driver>(
+fn run_lane<D: Driver, O: Observer>(
     shared: Arc<Shared<D>>,
     numbers: Vec<u32>,
     log: rtrb::Producer<Sample>,
+    observer: O,
     started: mpsc::Receiver<Origin>,
     report: &mpsc::Sender<LaneReport>,
 ) {
@@ -467,6 +538,7 @@ fn run_lane<D: Driver>(
             log: RefCell::new(log),
             stalls: Cell::new(0),
             busy_lag_ns: Cell::new(0),
+            observer,
         });
         let tasks: Vec<_> = numbers
             .into_iter()
@@ -497,7 +569,7 @@ fn wait_for_lanes(reports: &mpsc::Receiver<LaneReport>, lanes: u32) -> Result<()
 
 fn spawn_recorder<D: Driver>(
     shared: &Arc<Shared<D>>,
-    logs: Vec<rtrb::Consumer<Sample>>,
+    logs: Vec<LaneLog>,
     writer: RunWriter,
     interval: Duration,
     snapshots: SyncSender<Snapshot>,

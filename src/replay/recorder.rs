@@ -2,7 +2,7 @@
 //! live display need, and encodes the rows to disk. A lane never waits for the disk unless its ring
 //! is full, and that is counted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
@@ -166,6 +166,20 @@ pub struct Settings {
     pub snapshots: SyncSender<Snapshot>,
 }
 
+/// The end of a lane's logs that the recorder holds.
+pub struct LaneLog {
+    /// One sample an operation.
+    pub samples: Consumer<Sample>,
+    /// Hashes of what came back, each operation's before its sample; with verification only.
+    pub hashes: Option<Consumer<u64>>,
+}
+
+/// Samples on their way to the disk, with what they observed.
+struct Batch {
+    samples: Vec<Sample>,
+    observed: Vec<u64>,
+}
+
 /// When not to wait for the lanes any longer.
 pub struct Over<'a> {
     /// What each session is doing.
@@ -180,7 +194,7 @@ const LOGGING_LIMIT: Duration = Duration::from_secs(1);
 /// Drains `lanes` until all of them have ended, or until it is not worth waiting any longer: then
 /// operations that have started and were not answered get their rows here.
 pub fn record(
-    mut lanes: Vec<Consumer<Sample>>,
+    mut lanes: Vec<LaneLog>,
     mut writer: RunWriter,
     failures: &Failures,
     settings: &Settings,
@@ -190,7 +204,9 @@ pub fn record(
     let mut total = Tally::default();
     let mut lags = Vec::new();
     let mut interval = Tally::default();
-    let mut batch: Vec<Sample> = Vec::with_capacity(BATCH_ROWS);
+    let mut batch = Batch { samples: Vec::with_capacity(BATCH_ROWS), observed: Vec::new() };
+    // Hashes whose sample has not come yet.
+    let mut early: Vec<VecDeque<u64>> = lanes.iter().map(|_| VecDeque::new()).collect();
     let mut disk_failure: Option<anyhow::Error> = None;
     let began = Instant::now();
     let mut segment_began = began;
@@ -199,7 +215,7 @@ pub fn record(
     let mut unclosed: Vec<(u32, &InFlight)> = (0..).zip(over.in_flight).collect();
     loop {
         // Read before draining: what a lane pushed before it ended is seen below.
-        let mut ended = lanes.iter().all(Consumer::is_abandoned);
+        let mut ended = lanes.iter().all(|lane| lane.samples.is_abandoned());
         if !ended && (over.insisted)() {
             let since = *over_since.get_or_insert_with(Instant::now);
             unclosed.retain(|&(session, cell)| match cell.close(session) {
@@ -214,21 +230,30 @@ pub fn record(
                         sample.start_ns,
                         sample.end_ns,
                     );
-                    batch.push(sample);
+                    batch.samples.push(sample);
                     false
                 }
             });
             ended = unclosed.is_empty() || since.elapsed() > LOGGING_LIMIT;
         }
         let mut drained = 0;
-        for lane in &mut lanes {
-            let available = lane.slots();
-            let Ok(chunk) = lane.read_chunk(available) else { continue };
+        for (lane, early) in lanes.iter_mut().zip(&mut early) {
+            // Counted before the hashes are drained: those of every sample counted are then there.
+            let available = lane.samples.slots();
+            if let Some(hashes) = &mut lane.hashes {
+                let arrived = hashes.slots();
+                if let Ok(chunk) = hashes.read_chunk(arrived) {
+                    early.extend(chunk);
+                }
+                drained += arrived;
+            }
+            let Ok(chunk) = lane.samples.read_chunk(available) else { continue };
             let (front, back) = chunk.as_slices();
             for sample in front.iter().chain(back) {
                 interval.add(sample.kind, sample.status, sample.intended_ns, sample.start_ns, sample.end_ns);
-                batch.push(*sample);
-                if batch.len() >= BATCH_ROWS {
+                batch.samples.push(*sample);
+                batch.observed.extend(early.drain(..sample.observed as usize));
+                if batch.samples.len() >= BATCH_ROWS {
                     store(&mut writer, &mut batch, failures, &mut disk_failure);
                 }
             }
@@ -285,12 +310,13 @@ fn unanswered(kind: OpKind) -> Outcome {
 /// disk stays a clean beginning of the run.
 fn store(
     writer: &mut RunWriter,
-    batch: &mut Vec<Sample>,
+    batch: &mut Batch,
     failures: &Failures,
     disk_failure: &mut Option<anyhow::Error>,
 ) {
     if disk_failure.is_none() {
-        *disk_failure = writer.write(batch, &failures.codes()).err();
+        *disk_failure = writer.write_observed(&batch.samples, &failures.codes(), &batch.observed).err();
     }
-    batch.clear();
+    batch.samples.clear();
+    batch.observed.clear();
 }

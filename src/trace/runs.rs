@@ -16,7 +16,7 @@ use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{
     Array, ArrayRef, DictionaryArray, Int32Array, Int64Array, ListArray, RecordBatch, StringArray,
 };
-use arrow_buffer::{NullBuffer, ScalarBuffer};
+use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, SchemaRef};
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -111,10 +111,16 @@ impl RunWriter {
 
     /// Encodes samples; `codes[sample.code]` is the text of an error code, and `codes[0]` is unused.
     pub fn write(&mut self, samples: &[Sample], codes: &[String]) -> Result<()> {
+        self.write_observed(samples, codes, &[])
+    }
+
+    /// Like [`write`](Self::write), with the hashes of what came back: each sample's `observed`, one
+    /// after the other.
+    pub fn write_observed(&mut self, samples: &[Sample], codes: &[String], observed: &[u64]) -> Result<()> {
         if samples.is_empty() {
             return Ok(());
         }
-        let batch = self.batch(samples, codes);
+        let batch = self.batch(samples, codes, observed);
         let doing = || format!("cannot write to {}", self.folder.display());
         if self.current.is_none() {
             let path = self.segment_path(".open");
@@ -161,61 +167,72 @@ impl RunWriter {
         &self.folder
     }
 
-    fn batch(&self, samples: &[Sample], codes: &[String]) -> RecordBatch {
-        let longs = |of: fn(&Sample) -> u64| -> ArrayRef {
-            let values: Vec<i64> = samples.iter().map(|sample| of(sample) as i64).collect();
-            Arc::new(Int64Array::new(ScalarBuffer::from(values), None))
-        };
-        let optional = |of: fn(&Sample) -> u64| -> ArrayRef {
-            let mut any_null = false;
-            let values: Vec<i64> = samples
-                .iter()
-                .map(|sample| {
-                    let value = of(sample);
-                    any_null |= value == NEVER_NS;
-                    value as i64
-                })
-                .collect();
-            let valid =
-                any_null.then(|| NullBuffer::from_iter(samples.iter().map(|sample| of(sample) != NEVER_NS)));
-            Arc::new(Int64Array::new(ScalarBuffer::from(values), valid))
-        };
-        let integers = |of: fn(&Sample) -> u32| -> ArrayRef {
-            Arc::new(Int32Array::from_iter_values(samples.iter().map(|sample| of(sample) as i32)))
-        };
-        let coded = |of: fn(&Sample) -> i32, names: &ArrayRef| -> ArrayRef {
-            let keys = Int32Array::from_iter_values(samples.iter().map(of));
-            Arc::new(DictionaryArray::<Int32Type>::new(keys, names.clone()))
-        };
+    fn batch(&self, samples: &[Sample], codes: &[String], observed: &[u64]) -> RecordBatch {
         let rows = samples.len();
         let null_long: ArrayRef = Arc::new(Int64Array::new_null(rows));
+        RecordBatch::try_new(
+            self.schema.clone(),
+            vec![
+                longs(samples, |sample| sample.op_id),
+                coded(samples, |sample| sample.kind as i32, &self.names.ops),
+                integers(samples, |sample| sample.session),
+                longs(samples, |sample| sample.intended_ns),
+                optional(samples, |sample| sample.start_ns),
+                optional(samples, |sample| sample.end_ns),
+                optional(samples, |sample| sample.blocked_ns),
+                coded(samples, |sample| sample.status as i32, &self.names.statuses),
+                code_array(samples, codes),
+                integers(samples, |sample| sample.attempts),
+                optional(samples, |sample| sample.last_start_ns),
+                integers(samples, |sample| sample.rows),
+                null_long.clone(),
+                null_long,
+                self.observed_array(samples, observed),
+            ],
+        )
+        .expect("the columns are those of the schema")
+    }
+
+    fn observed_array(&self, samples: &[Sample], observed: &[u64]) -> ArrayRef {
         let DataType::List(item) =
             self.schema.field_with_name(column::OBSERVED).expect("of the schema").data_type()
         else {
             unreachable!("observed is a list");
         };
-        RecordBatch::try_new(
-            self.schema.clone(),
-            vec![
-                longs(|sample| sample.op_id),
-                coded(|sample| sample.kind as i32, &self.names.ops),
-                integers(|sample| sample.session),
-                longs(|sample| sample.intended_ns),
-                optional(|sample| sample.start_ns),
-                optional(|sample| sample.end_ns),
-                optional(|sample| sample.blocked_ns),
-                coded(|sample| sample.status as i32, &self.names.statuses),
-                code_array(samples, codes),
-                integers(|sample| sample.attempts),
-                optional(|sample| sample.last_start_ns),
-                integers(|sample| sample.rows),
-                null_long.clone(),
-                null_long,
-                Arc::new(ListArray::new_null(item.clone(), rows)),
-            ],
-        )
-        .expect("the columns are those of the schema")
+        if observed.is_empty() {
+            return Arc::new(ListArray::new_null(item.clone(), samples.len()));
+        }
+        let offsets = OffsetBuffer::from_lengths(samples.iter().map(|sample| sample.observed as usize));
+        let items: Vec<i64> = observed.iter().map(|hash| hash.cast_signed()).collect();
+        let valid = NullBuffer::from_iter(samples.iter().map(|sample| sample.observed > 0));
+        Arc::new(ListArray::new(item.clone(), offsets, Arc::new(Int64Array::from(items)), Some(valid)))
     }
+}
+
+/// A column of numbers that always exist.
+fn longs(samples: &[Sample], of: impl Fn(&Sample) -> u64) -> ArrayRef {
+    let values: Vec<i64> = samples.iter().map(|sample| of(sample) as i64).collect();
+    Arc::new(Int64Array::new(ScalarBuffer::from(values), None))
+}
+
+/// A column in which [`NEVER_NS`] stands for null.
+fn optional(samples: &[Sample], of: impl Fn(&Sample) -> u64) -> ArrayRef {
+    let values: Vec<i64> = samples.iter().map(|sample| of(sample) as i64).collect();
+    let any_null = values.contains(&(NEVER_NS as i64));
+    let valid =
+        any_null.then(|| values.iter().map(|&value| value != NEVER_NS as i64).collect::<NullBuffer>());
+    Arc::new(Int64Array::new(ScalarBuffer::from(values), valid))
+}
+
+/// A column of small numbers.
+fn integers(samples: &[Sample], of: impl Fn(&Sample) -> u32) -> ArrayRef {
+    Arc::new(Int32Array::from_iter_values(samples.iter().map(|sample| of(sample) as i32)))
+}
+
+/// A string column of few distinct values, given by their positions in `names`.
+fn coded(samples: &[Sample], of: impl Fn(&Sample) -> i32, names: &ArrayRef) -> ArrayRef {
+    let keys = Int32Array::from_iter_values(samples.iter().map(of));
+    Arc::new(DictionaryArray::<Int32Type>::new(keys, names.clone()))
 }
 
 fn code_array(samples: &[Sample], codes: &[String]) -> ArrayRef {
@@ -321,6 +338,18 @@ pub fn unfinished(path: &Path) -> Result<Vec<Unfinished>> {
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let name = name.strip_prefix('.').and_then(|name| name.strip_suffix(".segments")).unwrap_or(&name);
         let target = folder.with_file_name(name);
+        let named = |file: &RunFile| target.file_stem().is_some_and(|stem| stem == file.meta.run_id.as_str());
+        if RunFile::open(&target).is_ok_and(|file| named(&file)) {
+            // It was cut off when the result was complete, and only its segments were still there.
+            std::fs::remove_dir_all(&folder)
+                .with_context(|| format!("cannot remove {}", folder.display()))?;
+            continue;
+        }
+        // Cut off before it began: there is nothing to lose.
+        let is_known = std::fs::metadata(folder.join("run.json")).is_ok_and(|file| file.len() > 0);
+        if !is_known && closed_segments(&folder).is_ok_and(|segments| segments.is_empty()) {
+            continue;
+        }
         let mut lock = File::open(folder.join("run.json"))
             .with_context(|| format!("{} holds no run.json, so it is no run of ours", folder.display()))?;
         let is_running = matches!(lock.try_lock(), Err(TryLockError::WouldBlock));
@@ -421,6 +450,31 @@ impl RunFile {
         scan_row_group(&self.opened, row_group, &mut each)
     }
 
+    /// Like [`scan`](Self::scan), with what a verification needs.
+    pub fn scan_observations(
+        &self,
+        row_group: usize,
+        mut each: impl FnMut(&RunObservations),
+    ) -> Result<(), FileError> {
+        use column::*;
+        let leaf = format!("{OBSERVED}.list.item");
+        let wanted =
+            [OP_ID, OP, STATUS, INTENDED_NS, START_NS, END_NS, ATTEMPTS, LAST_START_NS, leaf.as_str()];
+        for batch in batches(&self.opened, row_group, &wanted)? {
+            let batch = batch.map_err(|cause| damaged(&self.opened, cause))?;
+            let column = |name| batch.column_by_name(name).expect("columns were checked at opening");
+            let observed = column(OBSERVED).as_list::<i32>().clone();
+            each(&RunObservations {
+                columns: columns(&self.opened.path, &batch)?,
+                attempts: column(ATTEMPTS).as_primitive::<Int32Type>().values().clone(),
+                last_start_ns: times(column(LAST_START_NS).as_primitive::<Int64Type>()),
+                hashes: observed.values().as_primitive::<Int64Type>().values().clone(),
+                observed,
+            });
+        }
+        Ok(())
+    }
+
     /// Like [`scan`](Self::scan), with only the columns that latencies need; the database's codes
     /// are decoded if asked for.
     pub fn scan_times(
@@ -447,6 +501,30 @@ impl RunFile {
             });
         }
         Ok(())
+    }
+}
+
+/// A batch of rows of a result, with the columns that a verification needs.
+#[derive(Debug, Clone)]
+pub struct RunObservations {
+    /// What every analysis needs.
+    pub columns: RunColumns,
+    /// Tries of each row.
+    pub attempts: ScalarBuffer<i32>,
+    /// When the last try started, if there was more than one.
+    pub last_start_ns: Vec<u64>,
+    observed: ListArray,
+    hashes: ScalarBuffer<i64>,
+}
+
+impl RunObservations {
+    /// Hashes of what came back to a row's operation, in order; empty if none were kept.
+    pub fn observed(&self, row: usize) -> &[i64] {
+        if self.observed.is_null(row) {
+            return &[];
+        }
+        let offsets = self.observed.value_offsets();
+        &self.hashes[offsets[row] as usize..offsets[row + 1] as usize]
     }
 }
 

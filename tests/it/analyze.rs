@@ -106,6 +106,7 @@ impl Run {
             session: 0,
             rows: 1,
             attempts: 1,
+            observed: 0,
             code: 0,
             kind,
             status,

@@ -35,3 +35,5 @@ mod streams;
 mod structure;
 mod support;
 mod traces;
+#[cfg(feature = "sqlite")]
+mod verify;

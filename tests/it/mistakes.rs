@@ -239,13 +239,17 @@ fn an_existing_trace_is_reused_if_it_is_the_same_and_otherwise_left_alone() {
     let before = names.map(state);
     let again = folder.ok(base);
     assert_eq!(again.out.matches("is there already, with the same content").count(), 2, "{}", again.out);
-    for other in ["--seed 2", "--records 11", "--ops 21", "--values seeded", "-p fieldlength=5"] {
+    for other in ["--seed 2", "--records 11", "--values seeded", "-p fieldlength=5"] {
         let ran = folder.run(&format!("{base} {other}")).expect_code(2);
         let complaint = "workloada.load.parquet holds another trace (seed 1, 10 operations)";
         assert_says(&ran, &[complaint, "--force", "-o"]);
     }
-    let ran = folder.run(&format!("{base} --phase run --arrival uniform --rate 5")).expect_code(2);
-    assert_says(&ran, &["workloada.run.parquet holds another trace (seed 1, 20 operations)"]);
+    // What only the run phase reads makes another run trace and the same load trace.
+    for other in ["--ops 21", "--arrival uniform --rate 5", "-p requestdistribution=latest"] {
+        let ran = folder.run(&format!("{base} {other}")).expect_code(2);
+        assert_says(&ran, &["workloada.run.parquet holds another trace (seed 1, 20 operations)"]);
+        assert!(ran.out.contains("workloada.load.parquet is there already"), "{other}: {}", ran.out);
+    }
     assert!(names.map(state) == before, "an existing trace was changed");
 
     folder.write("traces/workloadb.load.parquet", "mine");

@@ -9,10 +9,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("main", &["cli"]),
     (
         "cli",
-        &["analyze", "clock", "driver", "generate", "op", "record", "replay", "rng", "trace", "workload"],
+        &[
+            "analyze", "clock", "driver", "generate", "op", "record", "replay", "rng", "trace", "verify",
+            "workload",
+        ],
     ),
     ("generate", &["op", "record", "rng", "trace", "workload"]),
-    ("replay", &["clock", "driver", "op", "record", "rng", "trace"]),
+    ("replay", &["clock", "driver", "op", "record", "rng", "trace", "verify"]),
+    ("verify", &["op", "record", "trace"]),
     ("analyze", &["op", "record", "trace"]),
     ("driver", &["clock", "op", "rng"]),
     ("workload", &["op", "record", "rng"]),

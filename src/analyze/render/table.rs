@@ -45,6 +45,18 @@ fn phase(blocks: &mut Vec<Block>, report: &Report, comparison: &Comparison, runs
         format!("{name}: different traces")
     };
     blocks.push(Block::Title(title));
+    let kinds: Vec<&str> = runs[0]
+        .ops
+        .0
+        .iter()
+        .map(|(op, _)| op.as_str())
+        .filter(|op| runs.iter().any(|run| of_kind(run, op).is_some()))
+        .collect();
+    let conclusions = conclusions(report, runs, &kinds);
+    if !conclusions.is_empty() {
+        blocks.push(Block::Heading("In short".into()));
+        blocks.push(Block::Lines(conclusions));
+    }
     let doubts = doubts(comparison, runs);
     if !doubts.is_empty() {
         blocks.push(Block::Heading("Caveats".into()));
@@ -53,13 +65,6 @@ fn phase(blocks: &mut Vec<Block>, report: &Report, comparison: &Comparison, runs
     blocks.push(Block::Heading("Runs".into()));
     blocks.push(about_runs(runs, comparison.same_trace));
 
-    let kinds: Vec<&str> = runs[0]
-        .ops
-        .0
-        .iter()
-        .map(|(op, _)| op.as_str())
-        .filter(|op| runs.iter().any(|run| of_kind(run, op).is_some()))
-        .collect();
     for op in &kinds {
         let reports: Vec<Option<&OpReport>> = runs.iter().map(|run| of_kind(run, op)).collect();
         blocks.push(Block::Heading((*op).to_owned()));
@@ -72,11 +77,6 @@ fn phase(blocks: &mut Vec<Block>, report: &Report, comparison: &Comparison, runs
     }
     failures(blocks, runs);
     worst_windows(blocks, report, comparison, runs);
-    let conclusions = conclusions(report, runs, &kinds);
-    if !conclusions.is_empty() {
-        blocks.push(Block::Heading("In short".into()));
-        blocks.push(Block::Lines(conclusions));
-    }
 }
 
 fn of_kind<'a>(run: &'a RunReport, op: &str) -> Option<&'a OpReport> {
@@ -129,13 +129,21 @@ fn about_runs(runs: &[&RunReport], same_trace: bool) -> Block {
     });
     row("sessions", &|run| run.sessions.to_string());
     row("order", &|run| run.order.clone());
-    row("started", &|run| run.started_at.clone());
+    row("started", &|run| whole_seconds(&run.started_at));
     row("elapsed", &|run| duration(run.elapsed_ns));
     row("ended", &|run| {
         let complete = if run.complete { "complete" } else { "INCOMPLETE" };
         format!("{complete}, {}", run.ended_because)
     });
     Block::Table { head: head("", runs), rows }
+}
+
+/// `2026-01-02T03:04:05.678Z` without the fraction.
+fn whole_seconds(timestamp: &str) -> String {
+    match timestamp.split_once('.') {
+        Some((seconds, _)) => format!("{seconds}Z"),
+        None => timestamp.to_owned(),
+    }
 }
 
 fn head(first: &str, runs: &[&RunReport]) -> Vec<String> {
