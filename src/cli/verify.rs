@@ -282,6 +282,7 @@ impl Visitor for Compare<'_> {
                 .map(|(name, setting)| (name.to_owned(), setting.value.trim().to_owned()))
                 .collect(),
             sessions: self.args.threads,
+            op_timeout: None,
             seed: self.trace.seed,
             op_timeout: None,
         };

@@ -219,10 +219,11 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
                 break;
             }
         }
-        if matches!(sample.status, Status::Ok | Status::Mismatch) {
+        if sample.status.is_success() {
             return broken;
         }
-        if expired(sample.end_ns) {
+        let answered = sample.status == Status::Mismatch;
+        if !answered && expired(sample.end_ns) {
             sample.status = Status::Timeout;
         }
         if sample.status == Status::Timeout && deadline_ns.is_some() {
@@ -599,6 +600,15 @@ mod tests {
         waits: bool,
         script: Vec<(u64, Outcome)>,
     ) -> Vec<Sample> {
+        run_by(rows, pace, Policy { waits, ..Policy::default() }, script)
+    }
+
+    fn run_by(
+        rows: &[(OpKind, Option<u64>)],
+        pace: Pace,
+        policy: Policy,
+        script: Vec<(u64, Outcome)>,
+    ) -> Vec<Sample> {
         let (_folder, reader) = trace(rows);
         let feed = Feed::default();
         feed.fill(reader, None);
@@ -608,7 +618,7 @@ mod tests {
             pace,
             feed,
             completions: Some(Completions::new(0, rows.len() as u64)),
-            policy: Policy { waits, ..Policy::default() },
+            policy,
             failures: Failures::default(),
             stop: Default::default(),
             seed: 1,
@@ -696,5 +706,56 @@ mod tests {
         assert!(may_retry(OpKind::Read, &ambiguous, true));
         let undone = Outcome::failed(Status::Conflict, Recovery::Retry, "40001", "again");
         assert!(may_retry(OpKind::ReadModifyWrite, &undone, true));
+    }
+
+    #[test]
+    fn an_operation_that_was_tried_again_has_one_latency_and_the_start_of_its_last_attempt() {
+        let conflict = Outcome::failed(Status::Conflict, Recovery::Retry, "40001", "again");
+        let script = vec![(5, conflict.clone()), (7, conflict.clone()), (9, Outcome::ok(1))];
+        let policy = Policy { retries: 2, ..Policy::default() };
+        let samples = run_by(&[(OpKind::Update, None)], Pace::Unpaced, policy, script.clone());
+        let sample = samples[0];
+        assert_eq!((sample.status, sample.attempts, sample.code, sample.start_ns), (Status::Ok, 3, 0, 0));
+        let backoff_ns = super::super::backoff_ns(1, 7, 0) + super::super::backoff_ns(1, 7, 1);
+        assert_eq!(sample.last_start_ns, 5 + 7 + backoff_ns);
+        assert_eq!(sample.end_ns, sample.last_start_ns + 9);
+        let once = Policy { retries: 1, ..Policy::default() };
+        let sample = run_by(&[(OpKind::Update, None)], Pace::Unpaced, once, script)[0];
+        assert_eq!((sample.status, sample.attempts, sample.code), (Status::Conflict, 2, 1));
+    }
+
+    #[test]
+    fn an_insert_that_may_have_happened_is_not_sent_again_and_is_labelled() {
+        let lost = Outcome::failed(Status::Unavailable, Recovery::Ambiguous, "08006", "gone");
+        let policy = Policy { retries: 9, ..Policy::default() };
+        let sample = run_by(&[(OpKind::Insert, None)], Pace::Unpaced, policy, vec![(5, lost.clone())])[0];
+        assert_eq!((sample.status, sample.attempts, sample.end_ns), (Status::Unavailable, 1, 5));
+        let failures = Failures::default();
+        assert_eq!(failures.note(OpKind::Insert, &lost, false), 1);
+        assert_eq!(failures.note(OpKind::Read, &lost, false), 2);
+        assert_eq!(failures.note(OpKind::Insert, &timed_out("no answer"), false), 3);
+        assert_eq!(failures.codes(), ["", "AMBIGUOUS 08006", "08006", "AMBIGUOUS"]);
+    }
+
+    #[test]
+    fn a_session_with_nothing_left_to_do_does_not_wait_for_the_server_to_come_back() {
+        let lost = Outcome::failed(Status::Unavailable, Recovery::Reconnect, "08006", "gone");
+        let samples = run(&[(OpKind::Read, None)], Pace::Unpaced, true, vec![(5, lost)]);
+        assert_eq!(samples.len(), 1, "and it returned, although no connection can be opened");
+    }
+
+    #[test]
+    fn an_answer_after_the_deadline_is_a_timeout_without_an_end() {
+        let script = vec![
+            (50, Outcome::ok(1)),
+            (60, Outcome::failed(Status::Conflict, Recovery::Retry, "BUSY", "locked")),
+        ];
+        let policy = Policy { op_timeout_ns: Some(55), retries: 5, ..Policy::default() };
+        let samples = run_by(&[(OpKind::Read, None); 2], Pace::Unpaced, policy, script);
+        assert_eq!((samples[0].status, samples[0].end_ns), (Status::Ok, 50));
+        assert_eq!(
+            (samples[1].status, samples[1].end_ns, samples[1].attempts),
+            (Status::Timeout, NEVER_NS, 1)
+        );
     }
 }

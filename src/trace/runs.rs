@@ -338,6 +338,18 @@ pub fn unfinished(path: &Path) -> Result<Vec<Unfinished>> {
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let name = name.strip_prefix('.').and_then(|name| name.strip_suffix(".segments")).unwrap_or(&name);
         let target = folder.with_file_name(name);
+        let named = |file: &RunFile| target.file_stem().is_some_and(|stem| stem == file.meta.run_id.as_str());
+        if RunFile::open(&target).is_ok_and(|file| named(&file)) {
+            // It was cut off when the result was complete, and only its segments were still there.
+            std::fs::remove_dir_all(&folder)
+                .with_context(|| format!("cannot remove {}", folder.display()))?;
+            continue;
+        }
+        // Cut off before it began: there is nothing to lose.
+        let is_known = std::fs::metadata(folder.join("run.json")).is_ok_and(|file| file.len() > 0);
+        if !is_known && closed_segments(&folder).is_ok_and(|segments| segments.is_empty()) {
+            continue;
+        }
         let mut lock = File::open(folder.join("run.json"))
             .with_context(|| format!("{} holds no run.json, so it is no run of ours", folder.display()))?;
         let is_running = matches!(lock.try_lock(), Err(TryLockError::WouldBlock));

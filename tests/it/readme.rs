@@ -8,12 +8,13 @@ use ycsb_trace::cli::Cli;
 #[cfg(all(feature = "sqlite", feature = "fjall", feature = "postgres"))]
 use ycsb_trace::driver;
 
-const DOCUMENTS: [&str; 8] = [
+const DOCUMENTS: [&str; 9] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "analysis/README.md",
+    "docs/faults.md",
     "docs/verification.md",
     "traces/README.md",
     "workloads/README.md",

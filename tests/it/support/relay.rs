@@ -94,6 +94,7 @@ impl Relay {
     /// Closes the oldest connection.
     pub fn cut_one(&self) {
         let mut pairs = self.shared.pairs.lock().expect("no panic");
+        pairs.retain(|pair| !pair.closed.load(Ordering::SeqCst));
         if !pairs.is_empty() {
             pairs.remove(0).close();
         }

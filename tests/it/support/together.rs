@@ -34,7 +34,10 @@ pub fn wait(module: &str, tests: Tests, started: &Started, name: &str) {
     match handle {
         Some(handle) => {
             if let Err(panic) = handle.join() {
-                std::panic::resume_unwind(panic);
+                // Said again here: what the thread said was captured for the test that started it.
+                let words = panic.downcast_ref::<String>().map(String::as_str);
+                let words = words.or(panic.downcast_ref::<&str>().copied());
+                panic!("{}", words.unwrap_or("the test panicked"));
             }
         }
         // Not among the filtered, for instance by --exact with another way of writing it.
