@@ -284,7 +284,6 @@ impl Visitor for Compare<'_> {
             sessions: self.args.threads,
             op_timeout: None,
             seed: self.trace.seed,
-            op_timeout: None,
         };
         let named = self.args.table.clone().or_else(|| target.property("table").map(str::to_owned));
         let table = TableSpec {
