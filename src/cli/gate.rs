@@ -313,7 +313,7 @@ mod tests {
             ("p99(REED) > 5ms", 4),
             ("p99(service, REED) > 5ms", 13),
             ("rate(service) > 5", 5),
-            ("p99(READ > 5ms", 8),
+            ("p99(READ > 5ms", 9),
             ("p99(READ) = 5ms", 10),
             ("p99 > 5", 6),
             ("p99 >", 5),

@@ -51,10 +51,6 @@ impl Place {
     }
 }
 
-fn sleep_ms(ms: u64) {
-    std::thread::sleep(Duration::from_millis(ms));
-}
-
 fn at(begin: Instant, ms: u64) {
     sleep_until(begin, Duration::from_millis(ms));
 }
@@ -106,13 +102,13 @@ fn lose_the_server(name: &'static str, options: &str, code: i32) -> Replayed {
 together! {
 
 fn a_server_that_is_gone_for_five_seconds_fails_what_was_under_way_and_delays_the_rest() {
-    let replayed = lose_the_server("lost", "--max-error-rate 0", 1);
+    let replayed = lose_the_server("server_lost", "--max-error-rate 0", 1);
     assert!(assert_only_lost_connections(&replayed, 8) > 0);
     assert!(replayed.rows.iter().all(|row| row.attempts == 1));
 }
 
 fn with_retries_a_server_that_is_gone_for_five_seconds_costs_time_and_no_operation() {
-    let replayed = lose_the_server("lost_retried", "--retries 100 --max-error-rate 0", 0);
+    let replayed = lose_the_server("server_lost_retried", "--retries 100 --max-error-rate 0", 0);
     assert_eq!(replayed.count(Status::Ok), 4000, "{:?}", replayed.meta.counts);
     let retried: Vec<_> = replayed.rows.iter().filter(|row| row.attempts > 1).collect();
     assert!((1..=8).contains(&retried.len()), "{} were tried again", retried.len());
@@ -445,6 +441,39 @@ fn however_early_or_late_a_replay_is_killed_its_closed_segments_are_kept() {
     });
 }
 
+fn a_replay_that_is_killed_before_its_first_or_after_its_last_row_does_not_stop_a_repair() {
+    let folder = Folder::in_memory();
+    folder.ok("gen workloadc --records 10 --ops 100 --phase run");
+    let result = folder.ok("replay --db sim workloadc --phase run").results(&folder).remove(0);
+    let name = result.file_name().expect("a file").to_string_lossy().into_owned();
+    for left in [name.as_str(), "never_begun.parquet"] {
+        std::fs::create_dir(folder.path(&format!("results/.{left}.segments"))).expect("a writable folder");
+    }
+    let repaired = folder.ok("repair");
+    assert!(repaired.out.contains("nothing to repair"), "{}", repaired.out);
+    assert_eq!(Replayed::read(&result).rows.len(), 100, "a complete result is left alone");
+    assert_eq!(folder.names("results"), [".never_begun.parquet.segments", name.as_str()]);
+}
+
+fn every_fault_in_the_documentation_names_its_test() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).expect(path);
+    let document = read("docs/faults.md");
+    let (_, table) = document.split_once("## Faults, one by one").expect("a section");
+    let rows: Vec<_> = table.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert!(rows.len() > 20, "{} rows", rows.len());
+    for row in rows {
+        let test = row.trim_end_matches(" |").rsplit(" | ").next().expect("a column");
+        let (name, file) = test.trim_start_matches('`').split_once('`').expect("a name in backticks");
+        let file = match file.trim().trim_matches(['(', ')']) {
+            "" => "tests/it/faults.rs".to_owned(),
+            file if file.contains('/') => file.to_owned(),
+            file => format!("tests/it/{file}"),
+        };
+        assert!(read(&file).contains(&format!("fn {name}()")), "{file} has no test {name}");
+    }
+}
+
 fn gates_decide_the_exit_code_and_show_the_numbers() {
     let folder = Folder::in_memory();
     folder.ok("gen workloada --records 10 --ops 300");
@@ -494,7 +523,6 @@ fn kill_after(after_ms: u64) {
     assert_eq!(replayed.rows.len() as u64, rows, "killed after {after_ms} ms");
     let ids = replayed.unique_ids();
     assert_eq!(ids, (0..rows).collect::<Vec<_>>(), "a beginning without gaps");
-    sleep_ms(1);
 }
 
 fn rows_of(path: &Path) -> u64 {
