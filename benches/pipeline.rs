@@ -19,6 +19,10 @@ use ycsb_trace::trace::meta::Phase;
 use ycsb_trace::trace::ops::TraceReader;
 use ycsb_trace::workload::{Properties, WorkloadSpec, builtin};
 
+/// The program's own.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -6,6 +6,11 @@ use std::sync::Arc;
 use clap::Parser;
 use ycsb_trace::cli::{self, Cli};
 
+/// Blocks of columns are made and freed all the time. The C library gives large ones back to the
+/// kernel, which then zeroes every page again; this allocator keeps them (docs/benchmarks.md).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     report_full_disks();
     let outcome = cli::run(Cli::parse());

@@ -27,8 +27,9 @@ use crate::workload::{OpChooser, WorkloadSpec};
 /// Operations per chunk, which is a row group of the file; fewer if rows are large.
 const CHUNK_OPS: u64 = 65_536;
 
-/// Largest chunk in memory, by the longest values that can occur.
-const CHUNK_BYTES: u64 = 64 << 20;
+/// Largest chunk in memory, by the longest values that can occur: what is made, hashed, encoded and
+/// compressed one after the other should still be in the processor's cache.
+const CHUNK_BYTES: u64 = 8 << 20;
 
 /// How written values are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
