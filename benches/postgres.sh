@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 rounds=${1:-3} seconds=${2:-10} connections=${3:-16} records=100000
 
 export PATH="$PATH:$(echo /usr/lib/postgresql/*/bin)"
-cargo build --release --quiet --no-default-features --features postgres
+cargo build --release --quiet
 program=$PWD/target/release/ycsb-trace
 work=$(mktemp -d)
 chmod 755 "$work"

@@ -67,6 +67,9 @@ pub fn run(args: &InspectArgs) -> Result<Verdict> {
             for (name, value) in &meta.server.settings {
                 say!("  {name} = {value}")?;
             }
+            for (op, text) in &meta.server.statements {
+                say!("  {op}: {text}")?;
+            }
             say!("settings of the replay:")?;
             for (name, value) in &meta.config {
                 say!("  {name} = {value}")?;

@@ -119,6 +119,7 @@ impl Driver for Fjall {
             address: self.path.display().to_string(),
             version: "fjall 3".to_owned(),
             settings: settings.map(|(name, value)| (name.to_owned(), value)).into(),
+            ..ServerInfo::default()
         })
     }
 

@@ -108,6 +108,8 @@ pub struct ServerInfo {
     pub version: String,
     /// Isolation, durability and the like, by the database's own names.
     pub settings: BTreeMap<String, String>,
+    /// What is sent for each kind of operation (one of its shapes), in the database's language.
+    pub statements: BTreeMap<String, String>,
 }
 
 /// Why a target cannot be used. The message says what was being done, to what, and what to try.

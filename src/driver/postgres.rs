@@ -239,6 +239,7 @@ impl Driver for Postgres {
                 format!("{} was asked for, {} answered: the table is laid out for it", self.dialect.db, server.product);
             info.settings.insert("dialect_note".to_owned(), note);
         }
+        info.statements = sql::texts(table, self.wording());
         for name in SETTINGS {
             // A server that does not know the setting refuses; that is no news.
             if let Ok(answer) = client.simple_query(&format!("SHOW {name}")).await {
@@ -255,11 +256,7 @@ impl Driver for Postgres {
     async fn connect(&self, table: &TableSpec, _session: u32) -> Result<PostgresSession, TargetError> {
         table.check_names(true)?;
         let (client, connection) = self.client().await?;
-        let collate = self.collate_scans.load(Ordering::Relaxed);
-        let wording = Wording {
-            placeholder: Placeholder::Dollar,
-            scan_key: if collate { "YCSB_KEY COLLATE \"C\"" } else { KEY },
-        };
+        let wording = self.wording();
         let mut statements = Statements::new();
         for (kind, fields) in sql::shapes(table) {
             let text = sql::statement(table, wording, kind, &fields).map_err(TargetError::Request)?;
@@ -483,6 +480,13 @@ impl Postgres {
         };
         info.settings.insert("scan_order".to_owned(), order);
         Ok(())
+    }
+
+    /// How statements are worded for the table that [`Driver::prepare`] found.
+    fn wording(&self) -> Wording {
+        let collate = self.collate_scans.load(Ordering::Relaxed);
+        let scan_key = if collate { "YCSB_KEY COLLATE \"C\"" } else { KEY };
+        Wording { placeholder: Placeholder::Dollar, scan_key }
     }
 
     /// Why there is no connection, and what to try.

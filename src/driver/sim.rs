@@ -69,6 +69,7 @@ impl Driver for Sim {
             address: Sim::KINDS[0].default_address.to_owned(),
             version: format!("sim {}", env!("CARGO_PKG_VERSION")),
             settings: settings.map(|(name, value)| (name.to_owned(), value)).into(),
+            ..ServerInfo::default()
         })
     }
 

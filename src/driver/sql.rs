@@ -4,6 +4,7 @@
 //! Identifiers are written without quotes, as YCSB and go-ycsb write them, so that each database
 //! folds their case in its own way and finds tables that those tools have made.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::{KEY, TableSpec};
@@ -96,6 +97,18 @@ pub fn statement(
         OpKind::Delete => format!("DELETE FROM {name} WHERE {KEY} = {}", parameter(1)),
         OpKind::ReadModifyWrite => return Err("a read-modify-write is two statements".to_owned()),
     })
+}
+
+/// What is sent for each kind of operation in the trace, for the record: the statement of the first
+/// of its shapes.
+pub fn texts(table: &TableSpec, wording: Wording) -> BTreeMap<String, String> {
+    let mut texts = BTreeMap::new();
+    for (kind, fields) in shapes(table) {
+        if let Ok(text) = statement(table, wording, kind, &fields) {
+            texts.entry(kind.name().to_owned()).or_insert(text);
+        }
+    }
+    texts
 }
 
 /// The statements that the trace's shapes need, each once. A read-modify-write needs two: it reads

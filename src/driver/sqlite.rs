@@ -147,7 +147,8 @@ impl Driver for Sqlite {
             Preparation::UseExisting => {}
         }
         self.check_columns(&connection, table)?;
-        self.server_info(&connection)
+        let statements = sql::texts(table, WORDING);
+        Ok(ServerInfo { statements, ..self.server_info(&connection)? })
     }
 
     async fn connect(&self, table: &TableSpec, _session: u32) -> Result<SqliteSession, TargetError> {
@@ -278,6 +279,7 @@ impl Sqlite {
             address: self.address.clone(),
             version: format!("SQLite {}", rusqlite::version()),
             settings: settings.map(|(name, value)| (name.to_owned(), value)).into(),
+            ..ServerInfo::default()
         })
     }
 

@@ -673,6 +673,7 @@ fn begin_meta(plan: &ReplayPlan, trace: &TraceMeta, server: &ServerInfo, lanes: 
             address: server.address.clone(),
             version: server.version.clone(),
             settings: server.settings.clone(),
+            statements: server.statements.clone(),
         },
         config: plan.config.clone(),
         sessions: plan.sessions,

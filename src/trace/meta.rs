@@ -159,6 +159,9 @@ pub struct ServerMeta {
     pub version: String,
     /// Isolation, durability and the like.
     pub settings: BTreeMap<String, String>,
+    /// What was sent for each kind of operation (one of its shapes), where a database has statements.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub statements: BTreeMap<String, String>,
 }
 
 /// The machine that ran the replay.

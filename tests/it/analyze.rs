@@ -61,6 +61,7 @@ impl Run {
                 address: "localhost:5432".into(),
                 version: format!("{db} 1.2.3"),
                 settings: BTreeMap::from([("durability".into(), "full".into())]),
+                statements: BTreeMap::new(),
             },
             config: BTreeMap::from([("threads".into(), "4".into())]),
             sessions: 4,

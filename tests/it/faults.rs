@@ -434,8 +434,12 @@ fn a_polite_signal_ends_a_run_like_ctrl_c() {
 }
 
 fn however_early_or_late_a_replay_is_killed_its_closed_segments_are_kept() {
+    // Moments next to the closing of a segment, and others that no two runs of this test share.
+    let mut drawn = ycsb_trace::rng::Stream::from_key(u64::from(std::process::id()));
+    let drawn: Vec<u64> = (0..6).map(|_| drawn.below(9_500)).collect();
+    eprintln!("killed also after {drawn:?} ms");
     std::thread::scope(|scope| {
-        for after_ms in [0, 20, 1_300, 4_505, 7_100, 9_040] {
+        for after_ms in [0, 20, 1_300, 4_505, 7_100, 9_040].into_iter().chain(drawn) {
             scope.spawn(move || kill_after(after_ms));
         }
     });

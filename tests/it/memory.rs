@@ -60,7 +60,7 @@ impl Driver for Memory {
             return Err(TargetError::Unusable(format!("table {name} has no field {field}")));
         }
         let settings = [("durability".to_owned(), "none".to_owned())].into();
-        Ok(ServerInfo { address, version: "memory 1".to_owned(), settings })
+        Ok(ServerInfo { address, version: "memory 1".to_owned(), settings, ..ServerInfo::default() })
     }
 
     async fn connect(&self, spec: &TableSpec, _session: u32) -> Result<MemorySession, TargetError> {

@@ -164,6 +164,8 @@ mod sqlite {
         let replay = "replay --db sqlite workloade --url test.db --phase run --threads 4 --verify";
         let replayed = folder.ok(replay).result(&folder);
         assert_eq!(replayed.count(Status::Ok), 1000);
+        let scan = &replayed.meta.server.statements["SCAN"];
+        assert!(scan.ends_with("WHERE YCSB_KEY >= ? ORDER BY YCSB_KEY LIMIT ?"), "{scan}");
         let trace = Generated::read(&folder.path("traces/workloade.run.parquet"));
         for (row, (_, hashes)) in trace.rows.iter().zip(observations(&replayed.path)) {
             assert!(hashes <= 3 * row.scan_len as usize, "operation {}", row.id);
