@@ -9,7 +9,9 @@ use ycsb_trace::op::{OpKind, Status};
 use ycsb_trace::trace::ops::{ChunkBuilder, Row, RowValues, TraceWriter};
 use ycsb_trace::trace::runs::RunFile;
 
-use crate::support::program::{Folder, Generated, Replayed, TraceRow};
+#[cfg(feature = "postgres")]
+use crate::support::program::Replayed;
+use crate::support::program::{Folder, Generated, TraceRow};
 
 /// Verifies a result; its exit code must be 1 if there are violations, else 0.
 #[track_caller]
