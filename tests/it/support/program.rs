@@ -367,7 +367,7 @@ fn add_attempts(path: &Path, rows: &mut [ReplayedRow]) {
     }
 }
 
-#[cfg(feature = "postgres")]
+#[cfg_attr(not(feature = "postgres"), allow(dead_code))] // Its tests need a server.
 /// Writes a trace by hand: reads of these keys, each after another operation or after none.
 pub fn write_reads(path: &Path, reads: &[(&str, Option<u64>)], field_names: &[&str]) {
     std::fs::create_dir_all(path.parent().expect("in a folder")).expect("a writable folder");
