@@ -55,6 +55,12 @@ fn monotonic_now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// CPU time that this process has taken so far, on all its threads together, ns.
+pub fn process_cpu_ns() -> u64 {
+    let taken = clock_gettime(ClockId::ProcessCPUTime);
+    taken.tv_sec as u64 * 1_000_000_000 + taken.tv_nsec as u64
+}
+
 /// The machine's monotonic clock with timerfds on the current lane's reactor. One per lane.
 #[derive(Debug)]
 pub struct MonotonicClock {

@@ -32,7 +32,7 @@ use self::order::Completions;
 use self::pace::Pace;
 use self::recorder::{LaneLog, Over, Recorded, Settings, Snapshot};
 use self::stop::Stop;
-use crate::clock::{Clock, MonotonicClock, Origin};
+use crate::clock::{self, Clock, MonotonicClock, Origin};
 use crate::driver::{Driver, Preparation, ServerInfo, TableSpec, Target, TargetError};
 use crate::op::{OpKind, Outcome, Recovery, Sample, Status};
 use crate::rng::{Purpose, Stream};
@@ -442,6 +442,7 @@ pub fn replay<D: Driver>(
 
     meta.started_at = jiff::Timestamp::now().to_string();
     let origin = Origin::after(Duration::from_millis(5));
+    let cpu_before_ns = clock::process_cpu_ns();
     on_event(Event::Started { server, trace: Box::new(trace.clone()), result });
     for start in &starts {
         let _ = start.send(origin);
@@ -473,7 +474,10 @@ pub fn replay<D: Driver>(
         let lag = tally.all_kinds(2);
         let total_lag_ns = lag.mean() * lag.len() as f64;
         let busy_share = ending.busy_lag_ns as f64 / total_lag_ns.max(1.0);
-        meta.sustained = sustained::judge(&lags, tally.all_kinds(0).value_at_quantile(0.5), busy_share);
+        let cpu_ns = clock::process_cpu_ns() - cpu_before_ns;
+        let cpu_share = cpu_ns as f64 / (origin.elapsed_ns().max(1) * meta.host.cpus.max(1)) as f64;
+        let median_service_ns = tally.all_kinds(0).value_at_quantile(0.5);
+        meta.sustained = sustained::judge(&lags, median_service_ns, busy_share, cpu_share);
     }
     let folder = writer.folder().to_owned();
     let path = writer.finish(&meta).map_err(|cause| ResultLost { folder, cause })?;

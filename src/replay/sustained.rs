@@ -24,7 +24,15 @@ const NOTICEABLE_NS: u64 = 10_000_000;
 /// Not sustained: the lag of the last interval exceeds 10 median service times and 10 ms, and it
 /// grew over the later half of the time since it did (Theil–Sen slope, the median of the slopes of all pairs,
 /// above 0). A stall that has been worked off is sustained: its lag went down again.
-pub fn judge(points: &[LagPoint], median_service_ns: u64, busy_share: f64) -> Option<SustainedMeta> {
+///
+/// `busy_share` is the part of the lag that was there when a session became free, `cpu_share` the
+/// part of the machine's CPU time that this process took.
+pub fn judge(
+    points: &[LagPoint],
+    median_service_ns: u64,
+    busy_share: f64,
+    cpu_share: f64,
+) -> Option<SustainedMeta> {
     if points.len() < 3 {
         return None;
     }
@@ -34,7 +42,9 @@ pub fn judge(points: &[LagPoint], median_service_ns: u64, busy_share: f64) -> Op
     // Only the later half of that time counts: a backlog that shrinks at the end is being worked off.
     let growth = theil_sen(&points[(begin + late.len() / 2).min(points.len() - 2)..]);
     let sustained = late.is_empty() || growth <= 0.0;
-    let cause = if busy_share >= 0.5 {
+    let cause = if cpu_share >= 0.9 {
+        "client: this process, with an embedded database if it is one, kept every CPU busy"
+    } else if busy_share >= 0.5 {
         "server: every session was busy"
     } else {
         "client: sessions were free, but late"
@@ -77,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_lag_that_grows_to_the_end_is_not_sustained() {
-        let verdict = judge(&points(&[0, 0, 100, 300, 500, 700]), 1_000_000, 0.9).unwrap();
+        let verdict = judge(&points(&[0, 0, 100, 300, 500, 700]), 1_000_000, 0.9, 0.1).unwrap();
         assert!(!verdict.sustained);
         assert_eq!(verdict.since_ns, Some(3_000_000_000));
         assert_eq!(verdict.lag_growth_ns_per_s, 200_000_000);
@@ -86,18 +96,20 @@ mod tests {
 
     #[test]
     fn a_stall_that_was_worked_off_is_sustained() {
-        assert!(judge(&points(&[0, 900, 1800, 400, 0, 0]), 1_000_000, 0.9).unwrap().sustained);
-        assert!(judge(&points(&[0, 900, 1800, 1500, 1100, 700]), 1_000_000, 0.9).unwrap().sustained);
+        assert!(judge(&points(&[0, 900, 1800, 400, 0, 0]), 1_000_000, 0.9, 0.1).unwrap().sustained);
+        assert!(judge(&points(&[0, 900, 1800, 1500, 1100, 700]), 1_000_000, 0.9, 0.1).unwrap().sustained);
     }
 
     #[test]
     fn free_sessions_that_are_late_are_the_clients_fault() {
-        let verdict = judge(&points(&[20, 40, 60, 80]), 1_000, 0.1).unwrap();
+        let verdict = judge(&points(&[20, 40, 60, 80]), 1_000, 0.1, 0.1).unwrap();
         assert!(verdict.cause.unwrap().starts_with("client"));
+        let saturated = judge(&points(&[20, 40, 60, 80]), 1_000, 0.9, 0.97).unwrap();
+        assert!(saturated.cause.unwrap().contains("every CPU"));
     }
 
     #[test]
     fn a_moment_is_too_short_for_a_verdict() {
-        assert_eq!(judge(&points(&[0, 500]), 1_000, 1.0), None);
+        assert_eq!(judge(&points(&[0, 500]), 1_000, 1.0, 0.1), None);
     }
 }
