@@ -70,7 +70,8 @@ fn a_stall_of_two_seconds_is_in_the_response_times_of_all_operations_it_delayed(
     let backlogs: Vec<u64> = ran.err.lines().filter_map(backlog).collect();
     assert!(backlogs.len() >= 8, "{}", ran.err);
     let most = backlogs.iter().copied().max().unwrap_or(0);
-    assert!((1_500..=2_300).contains(&most), "{}", ran.err);
+    // One line falls into the second half of the stall, at its beginning at worst.
+    assert!((900..=2_300).contains(&most), "{}", ran.err);
     assert!(backlogs[..3].iter().all(|&backlog| backlog < 500), "{}", ran.err);
 }
 
