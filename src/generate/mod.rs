@@ -9,7 +9,7 @@ mod rows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Condvar, Mutex};
@@ -414,9 +414,4 @@ pub fn existing(plan: &GenPlan<'_>, path: &Path) -> Result<Option<TraceMeta>> {
         found.seed,
         found.rows
     );
-}
-
-/// A part file's path.
-pub fn path_in(folder: &Path, plan: &GenPlan<'_>) -> PathBuf {
-    folder.join(plan.file_name())
 }
