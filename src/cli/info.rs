@@ -37,6 +37,11 @@ pub fn databases(args: &DatabasesArgs) -> Result<Verdict> {
     let mut out = std::io::stdout();
     writeln!(out, "{}: {}", kind.names.join(", "), kind.about)?;
     writeln!(out, "default address: {}", kind.default_address)?;
+    for (what, words) in kind.defaults {
+        writeln!(out, "{what}: {words}")?;
+    }
+    writeln!(out, "tested against: {}", kind.tested_against)?;
+    writeln!(out, "example: {}", kind.example)?;
     table.set_header(["property (-p)", "default", "meaning"]);
     for (option, default, meaning) in kind.options {
         table.add_row([*option, *default, *meaning]);

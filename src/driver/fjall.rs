@@ -70,6 +70,13 @@ impl Driver for Fjall {
         names: &["fjall"],
         about: "fjall, a log-structured store, built in; --url is the database folder",
         default_address: DEFAULT_PATH,
+        example: "ycsb-trace replay --db fjall workloada --url test.fjall --threads 4",
+        defaults: &[
+            ("isolation", "single rows are atomic; a scan sees one snapshot"),
+            ("durability", "buffer: a crash of the process loses nothing, of the machine the last writes"),
+            ("an update", "reads the row, changes the fields named and writes it back, under the lock of its key; a missing row is NOT_FOUND"),
+        ],
+        tested_against: "the fjall that is built in",
         options: &[
             ("fjall.dir", DEFAULT_PATH, "the database folder, if there is no --url"),
             (

@@ -145,6 +145,13 @@ pub struct Kind {
     pub default_address: &'static str,
     /// Properties this driver understands: (name, default, meaning).
     pub options: &'static [(&'static str, &'static str, &'static str)],
+    /// A command line that a person can run after replacing host and names.
+    pub example: &'static str,
+    /// What holds if nothing is said, as (what, in words): `isolation`, `durability`, `an update` (what
+    /// it means here), and what else a reader of a result has to know.
+    pub defaults: &'static [(&'static str, &'static str)],
+    /// The real server that the tests run on, or what stands in for it.
+    pub tested_against: &'static str,
 }
 
 /// A family of databases. One value per run, shared by every lane.

@@ -129,6 +129,8 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("db.url", "", "YCSB's jdbc:postgresql://host:port/database, if there is no --url; else $DATABASE_URL"),
 ];
 
+const UPDATE: (&str, &str) = ("an update", "UPDATE of the fields named; a missing row is NOT_FOUND");
+
 /// A server of this family.
 #[derive(Debug)]
 pub struct Postgres {
@@ -175,18 +177,39 @@ impl Driver for Postgres {
             about: "PostgreSQL; --url postgres://user:password@host:port/database",
             default_address: "127.0.0.1:5432",
             options: OPTIONS,
+            example: "ycsb-trace replay --db postgres workloada --url postgres://me:secret@127.0.0.1:5432/test --threads 16",
+            defaults: &[
+                ("isolation", "the server's (read committed), each operation its own transaction"),
+                ("durability", "the server's (synchronous_commit=on: an acknowledged write is on disk)"),
+                UPDATE,
+            ],
+            tested_against: "a real PostgreSQL (15)",
         },
         Kind {
             names: &["cockroach", "cdb", "cockroachdb"],
             about: "CockroachDB, by PostgreSQL's protocol",
             default_address: "127.0.0.1:26257",
             options: OPTIONS,
+            example: "ycsb-trace replay --db cockroach workloada --url postgres://root@127.0.0.1:26257/test?sslmode=disable --threads 96",
+            defaults: &[
+                ("isolation", "the server's (serializable), each operation its own transaction"),
+                ("durability", "the server's: an acknowledged write is on a majority of its replicas"),
+                UPDATE,
+            ],
+            tested_against: "PostgreSQL in its place, not CockroachDB itself",
         },
         Kind {
             names: &["yugabyte", "ysql", "yugabytedb"],
             about: "YugabyteDB's YSQL, by PostgreSQL's protocol; the table is sharded by ranges of keys",
             default_address: "127.0.0.1:5433",
             options: OPTIONS,
+            example: "ycsb-trace replay --db yugabyte workloada --url postgres://yugabyte@127.0.0.1:5433/yugabyte --threads 96",
+            defaults: &[
+                ("isolation", "the server's (snapshot, or read committed by a flag of it), each operation its own transaction"),
+                ("durability", "the server's: an acknowledged write is on a majority of its replicas"),
+                UPDATE,
+            ],
+            tested_against: "PostgreSQL in its place, not YugabyteDB itself",
         },
     ];
     const BLOCKING: bool = false;

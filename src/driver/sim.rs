@@ -49,6 +49,9 @@ impl Driver for Sim {
             ("sim.latency", "0", "time of an operation: 0, 100us, or exponential:1ms (mean)"),
             ("sim.stalls", "", "spans without answers since the connection opened: BEGIN+LENGTH, e.g. 4s+2s,10s+1s"),
         ],
+        example: "ycsb-trace replay --db sim workloada -p sim.latency=exponential:1ms",
+        defaults: &[("an update", "nothing is kept: every operation is OK after its latency")],
+        tested_against: "itself",
     }];
     const BLOCKING: bool = false;
     type Session = SimSession;

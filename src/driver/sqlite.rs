@@ -71,6 +71,13 @@ impl Driver for Sqlite {
         names: &["sqlite", "sqlite3"],
         about: "SQLite, built in; --url is the database file",
         default_address: DEFAULT_PATH,
+        example: "ycsb-trace replay --db sqlite workloada --url test.db --threads 4",
+        defaults: &[
+            ("isolation", "serializable: one writer at a time, readers see the last commit"),
+            ("durability", "synchronous=NORMAL in WAL mode: a crash of the process loses nothing, of the machine the last commits"),
+            ("an update", "UPDATE of the fields named; a missing row is NOT_FOUND"),
+        ],
+        tested_against: "the SQLite that is built in",
         options: &[
             ("sqlite.db", DEFAULT_PATH, "the database file, if there is no --url"),
             ("sqlite.journalmode", "WAL", "WAL, DELETE, TRUNCATE, PERSIST, MEMORY or OFF"),

@@ -28,6 +28,9 @@ impl Driver for Memory {
         about: "a map in this process, gone with it",
         default_address: "in this process",
         options: &[],
+        example: "ycsb-trace replay --db memory workloada",
+        defaults: &[("durability", "none")],
+        tested_against: "itself",
     }];
     const BLOCKING: bool = false;
     type Session = MemorySession;

@@ -8,12 +8,13 @@ use ycsb_trace::cli::Cli;
 #[cfg(all(feature = "sqlite", feature = "fjall", feature = "postgres"))]
 use ycsb_trace::driver;
 
-const DOCUMENTS: [&str; 9] = [
+const DOCUMENTS: [&str; 10] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "analysis/README.md",
+    "docs/databases.md",
     "docs/faults.md",
     "docs/verification.md",
     "traces/README.md",
@@ -105,6 +106,28 @@ fn the_readme_lists_the_databases_of_the_program() {
         );
         let row = row.replace("|  |", "| |");
         assert!(readme.contains(&row), "README.md lacks the row\n{row}");
+    }
+}
+
+/// One section for each kind: what `databases NAME` says is said there in the same words.
+#[cfg(all(feature = "sqlite", feature = "fjall", feature = "postgres"))]
+#[test]
+fn the_page_of_databases_says_what_the_program_says() {
+    let page = text("docs/databases.md");
+    let sections: Vec<&str> = page.split("\n### ").skip(1).collect();
+    for kind in driver::kinds() {
+        let name = kind.names[0];
+        let title = format!("`{name}`");
+        let section = sections.iter().find(|section| section.starts_with(&title));
+        let section = section.unwrap_or_else(|| panic!("docs/databases.md has no section ### {title}"));
+        let plain = section.replace("\\\n", " ").split_whitespace().collect::<Vec<_>>().join(" ");
+        let defaults = kind.defaults.iter().map(|(what, words)| format!("* {what}: {words}"));
+        let facts = [kind.example.to_owned(), format!("* tested against: {}", kind.tested_against)];
+        for fact in facts.into_iter().chain(defaults) {
+            assert!(plain.contains(&fact), "the section ### {title} of docs/databases.md lacks\n{fact}");
+        }
+        let parsed = Cli::try_parse_from(kind.example.split_whitespace());
+        assert!(parsed.is_ok(), "{}\n{}", kind.example, parsed.unwrap_err());
     }
 }
 
