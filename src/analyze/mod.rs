@@ -89,6 +89,7 @@ pub fn analyze(paths: &[PathBuf], options: &Options) -> Result<Report> {
         window_ns: options.window_ns,
         runs,
         comparisons,
+        self_checks: Vec::new(),
     })
 }
 
@@ -236,7 +237,13 @@ impl Question {
             let quantile = (self.count > 0).then(|| {
                 let rank = percentile.rank(self.count);
                 let value_ns = (rank <= self.finite.count()).then(|| *values.next().expect("one per rank"));
-                Quantile { value_ns, unanswered: value_ns.is_none(), above: self.count - rank }
+                Quantile {
+                    value_ns,
+                    unanswered: value_ns.is_none(),
+                    above: self.count - rank,
+                    interval: None,
+                    insufficient: false,
+                }
             });
             (percentile.text().to_owned(), quantile)
         };
@@ -312,6 +319,8 @@ fn analyze_run(file: &RunFile, label: String, options: &Options) -> Result<RunRe
         speed: meta.speed,
         order: meta.order,
         host: meta.host,
+        parts: Vec::new(),
+        histogram_error: None,
         started_at: meta.started_at,
         elapsed_ns: meta.elapsed_ns,
         ended_because: meta.ended_because,
@@ -325,7 +334,13 @@ fn analyze_run(file: &RunFile, label: String, options: &Options) -> Result<RunRe
         first_intended_ns: tally.first_intended_ns,
         last_end_ns: tally.last_end_ns,
         span_ns,
+        warmup: None,
+        load: None,
+        change_points: Vec::new(),
+        interval_window_ns: None,
+        in_flight_mean: None,
         all,
+        groups: None,
         ops: Named(ops.collect()),
         failures: failures(&tally)?,
         errors: meta.errors,
@@ -506,5 +521,14 @@ fn compare(phase: Phase, members: Vec<usize>, runs: &[RunReport]) -> Result<Comp
     }
     let worst_windows = tables::worst_windows(&side)?;
     let caveats = caveats.into_iter().map(Caveat::noted).collect();
-    Ok(Comparison { phase, runs: members, same_trace, worst_windows, caveats })
+    Ok(Comparison {
+        phase,
+        runs: members,
+        same_trace,
+        worst_windows,
+        caveats,
+        sides: Vec::new(),
+        sides_chosen: String::new(),
+        pairs: Vec::new(),
+    })
 }

@@ -54,6 +54,8 @@ pub fn windows(
             failed: ops - ok,
             response_mean_ns: mean.get(row).filter(|_| ok > 0).map(|mean| mean.round() as u64),
             response_max_ns: max.get(row).filter(|_| ok > 0),
+            length_ns: window_ns,
+            ..Window::default()
         });
     }
     Ok(by_op)
