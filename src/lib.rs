@@ -21,6 +21,7 @@
 //!   text, Markdown, JSON and CSV of it.
 //! * [`verify`]: what traces write and what a replay saw of it, compared: which operations show that the
 //!   database did not keep its word.
+//! * [`exchange`]: logs of other tools, read and written.
 //! * [`workload`]: YCSB's properties, checked and typed, and its distributions.
 //! * [`driver`]: one file for each family of databases, one contract for all.
 //! * [`trace`]: what is on disk, both formats: names, types, encodings, versions, footers.
@@ -42,6 +43,7 @@ pub mod analyze;
 pub mod cli;
 pub mod clock;
 pub mod driver;
+pub mod exchange;
 pub mod generate;
 pub mod op;
 pub mod record;

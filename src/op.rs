@@ -5,6 +5,9 @@
 /// A time that does not exist, for instance the end of an operation that was never answered.
 pub const NEVER_NS: u64 = u64::MAX;
 
+/// A number that nobody knows, for instance the connection of an operation that another tool logged.
+pub const UNKNOWN: u32 = u32::MAX;
+
 /// What an operation does. The names are the ones in trace and result files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
@@ -216,6 +219,8 @@ impl Outcome {
 
 /// Everything kept about one executed operation: one row of a result file. Times are nanoseconds
 /// since the run began, on one monotonic clock; [`NEVER_NS`] stands for a time that does not exist.
+/// In an imported result, [`UNKNOWN`] stands for a number and `NEVER_NS` for an intended start that the
+/// other tool did not log.
 ///
 /// lag = start − intended · service = end − start · response = end − intended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

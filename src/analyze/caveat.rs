@@ -68,6 +68,10 @@ pub enum Caveat {
     },
     /// The file has no rows.
     Empty,
+    /// No rows, but histograms: an imported HdrHistogram log.
+    OnlyHistograms,
+    /// Another tool logged it.
+    Imported,
     /// Runs of different traces side by side.
     DifferentTraces,
     /// Runs with a different pace side by side.
@@ -117,6 +121,14 @@ impl Caveat {
                  depend on the length of the run"
             ),
             Caveat::Empty => "the result has no rows".into(),
+            Caveat::OnlyHistograms => {
+                "the result has histograms only, no rows: it was imported from an HdrHistogram log".into()
+            }
+            Caveat::Imported => {
+                "imported: when each op was due was not logged, so response = service here and the lag \
+                                 is unknown. Latencies are as rough as the log (microseconds)"
+                    .into()
+            }
             Caveat::DifferentTraces => {
                 "different traces: differences may come from the operations, not the databases".into()
             }
@@ -144,6 +156,10 @@ impl Caveat {
             }
             Caveat::NotSustained { .. } => "compare service times, or replay with a lower --target",
             Caveat::Empty => "nothing was replayed; there is nothing to report",
+            Caveat::OnlyHistograms => "read it with --footers, to the precision of its histograms",
+            Caveat::Imported => {
+                "mind what the tool measures: most start the clock when the op is sent, so a stall counts once"
+            }
             Caveat::DifferentTraces => "replay the same trace file on each database",
             Caveat::DifferentPace => "replay each with the same --target (or each without one)",
             Caveat::DifferentSessions => "replay each with the same --threads",

@@ -5,6 +5,7 @@
 //! does the tabular work, `report` is the outcome as plain data and `render` gives it a form.
 
 pub mod caveat;
+pub mod hdr;
 pub mod quantile;
 pub mod render;
 pub mod report;
@@ -25,7 +26,7 @@ use self::report::{
 };
 use self::scan::{Distribution, KINDS, Tally, position};
 use crate::op::{OpKind, Status};
-use crate::trace::meta::{Phase, RunMeta};
+use crate::trace::meta::{PACE_UNKNOWN, Phase, RunMeta};
 use crate::trace::runs::{RunFile, unfinished};
 use crate::trace::{FileError, GENERATOR};
 
@@ -347,7 +348,12 @@ fn analyze_run(file: &RunFile, label: String, options: &Options) -> Result<RunRe
         checks,
         caveats: Vec::new(),
     };
-    run.caveats = caveats(&run, &tally, options);
+    if run.pace == PACE_UNKNOWN {
+        // Without due times, a lag of 0 would be an invention.
+        let of_kinds = run.ops.0.iter_mut().filter_map(|(_, one)| one.as_mut());
+        of_kinds.chain([&mut run.all]).for_each(|op| op.lag = Series::unknown(&options.percentiles));
+    }
+    run.caveats = caveats(&run, &tally, options, file.meta.histograms.len());
     Ok(run)
 }
 
@@ -426,13 +432,15 @@ fn checks(meta: &RunMeta, tally: &Tally, all: &OpReport) -> Vec<Check> {
 }
 
 /// When not to believe a run.
-fn caveats(run: &RunReport, tally: &Tally, options: &Options) -> Vec<NotedCaveat> {
+fn caveats(run: &RunReport, tally: &Tally, options: &Options, histograms: usize) -> Vec<NotedCaveat> {
     let mut caveats = Vec::new();
     for check in run.checks.iter().filter(|check| !check.holds) {
         caveats.push(Caveat::CheckFailed { what: check.what.clone(), detail: check.detail.clone() });
     }
-    if run.rows == 0 {
-        caveats.push(Caveat::Empty);
+    match (run.rows, histograms) {
+        (0, 0) => caveats.push(Caveat::Empty),
+        (0, _) => caveats.push(Caveat::OnlyHistograms),
+        _ => {}
     }
     if run.interrupted {
         caveats.push(Caveat::Interrupted);
@@ -444,7 +452,9 @@ fn caveats(run: &RunReport, tally: &Tally, options: &Options) -> Vec<NotedCaveat
     if run.recorder_stalls > 0 {
         caveats.push(Caveat::RecorderStalls { count: run.recorder_stalls });
     }
-    if is_unpaced(run) {
+    if run.pace == PACE_UNKNOWN {
+        caveats.push(Caveat::Imported);
+    } else if is_unpaced(run) {
         caveats.push(Caveat::Unpaced);
     } else {
         caveats.extend(not_sustained(run).or_else(|| large_lag(tally)));

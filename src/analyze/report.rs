@@ -10,6 +10,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize as DeriveDeserialize, Serialize, Serializer};
 
 pub use super::caveat::{Caveat, NotedCaveat};
+use super::quantile::Percentile;
 pub use crate::trace::meta::{ErrorMeta, HostMeta, OverheadMeta, Phase, ServerMeta, SustainedMeta};
 
 /// Version of the report's JSON form.
@@ -606,6 +607,19 @@ pub struct Series {
 }
 
 impl Series {
+    /// Nothing is known about any op.
+    pub fn unknown(percentiles: &[Percentile]) -> Series {
+        let none = Summary {
+            count: 0,
+            unanswered: 0,
+            min_ns: None,
+            mean_ns: None,
+            max_ns: None,
+            percentiles: Named(percentiles.iter().map(|one| (one.text().to_owned(), None)).collect()),
+        };
+        Series { ok: none.clone(), all: none }
+    }
+
     /// Both populations with their names.
     pub fn populations(&self) -> [(&'static str, &Summary); 2] {
         [("ok", &self.ok), ("all", &self.all)]

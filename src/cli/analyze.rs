@@ -9,7 +9,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 
 use crate::analyze::quantile::Percentile;
 use crate::analyze::render::{FORMATS, Page, format};
-use crate::analyze::{DEFAULT_PERCENTILES, Options, analyze, percentiles};
+use crate::analyze::{DEFAULT_PERCENTILES, Options, analyze, hdr, percentiles};
 
 /// Percentiles, rates and errors of one or more results, side by side.
 #[derive(Debug, Args)]
@@ -42,8 +42,13 @@ fn percentile_list(text: &str) -> Result<PercentileList, String> {
     percentiles(text).map(PercentileList)
 }
 
+/// Not a form of the report: it is made of the rows.
+const HDR: &str = "hdr";
+
 fn formats() -> PossibleValuesParser {
-    PossibleValuesParser::new(FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.about)))
+    let of_reports = FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.about));
+    let about = "HdrHistogram log (V2) of one run, an interval per window, a tag per op and series";
+    PossibleValuesParser::new(of_reports.chain([PossibleValue::new(HDR).help(about)]))
 }
 
 /// A duration with its unit, in nanoseconds; not 0.
@@ -67,7 +72,6 @@ fn duration_ns(text: &str) -> Result<u64, String> {
 
 /// Analyses, and prints or writes the report.
 pub fn run(args: &AnalyzeArgs) -> Result<()> {
-    let format = format(&args.format).expect("checked by the parser");
     let options = Options { percentiles: args.percentiles.0.clone(), window_ns: args.window };
     if let Some(output) = &args.output
         && !args.force
@@ -78,12 +82,15 @@ pub fn run(args: &AnalyzeArgs) -> Result<()> {
             output.display()
         );
     }
-    let report = analyze(&args.results, &options)?;
+    let text = |page: Page| match format(&args.format) {
+        Some(format) => analyze(&args.results, &options).map(|report| (format.render)(&report, page)),
+        None => hdr::log(&args.results, options.window_ns),
+    };
     match &args.output {
         None => {
             // The width of the terminal; what goes into a pipe or file is read at 100 columns.
             let width = comfy_table::Table::new().width().unwrap_or(100);
-            let text = (format.render)(&report, Page { width: Some(width) });
+            let text = text(Page { width: Some(width) })?;
             match std::io::stdout().lock().write_all(text.as_bytes()) {
                 // The reader of a pipe may have seen enough.
                 Err(cause) if cause.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
@@ -91,7 +98,7 @@ pub fn run(args: &AnalyzeArgs) -> Result<()> {
             }
         }
         Some(output) => {
-            let text = (format.render)(&report, Page::default());
+            let text = text(Page::default())?;
             write(output, args.force, &text).with_context(|| format!("cannot write {}", output.display()))
         }
     }
@@ -128,7 +135,8 @@ mod tests {
         let complaint = |arguments: &[&str]| parse(arguments).expect_err("must be refused").to_string();
         assert!(complaint(&[]).contains("<RESULT>"));
         assert!(
-            complaint(&["a", "--format", "pdf"]).contains("[possible values: text, markdown, json, csv]")
+            complaint(&["a", "--format", "pdf"])
+                .contains("[possible values: text, markdown, json, csv, hdr]")
         );
         assert!(complaint(&["a", "--percentiles", "50,101"]).contains("\"101\" is not a percentile"));
         assert!(complaint(&["a", "--window", "0s"]).contains("is not a duration"));

@@ -6,6 +6,7 @@ pub mod analyze;
 pub mod demo;
 pub mod gate;
 pub mod generate;
+pub mod import;
 pub mod info;
 pub mod inspect;
 pub mod progress;
@@ -53,6 +54,8 @@ pub enum Command {
     Verify(verify::VerifyArgs),
     /// Show what a trace or result file is
     Inspect(inspect::InspectArgs),
+    /// Make a result of what another tool logged about its run
+    Import(import::ImportArgs),
     /// Make results from the segments of a replay that was killed
     Repair(repair::RepairArgs),
     /// Generate, replay on two embedded databases and compare, in under a minute
@@ -87,6 +90,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Verdict> {
         Command::Analyze(args) => analyze::run(&args).map(|()| Verdict::Done),
         Command::Verify(args) => verify::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Import(args) => import::run(&args),
         Command::Repair(args) => repair::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Databases(args) => info::databases(&args),

@@ -221,6 +221,9 @@ pub struct HistogramMeta {
     pub hdr: String,
 }
 
+/// The pace of an imported result: whether its operations had due times, and which, was not logged.
+pub const PACE_UNKNOWN: &str = "unknown";
+
 /// The footer of a result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunMeta {
@@ -250,7 +253,7 @@ pub struct RunMeta {
     pub sessions: u32,
     /// Threads.
     pub lanes: u32,
-    /// `unpaced`, `rate` (operations per second) or `arrivals` (times of the trace).
+    /// `unpaced`, `rate` (operations per second), `arrivals` (times of the trace) or [`PACE_UNKNOWN`].
     pub pace: String,
     /// Target of `rate`, operations per second.
     pub target_per_second: Option<f64>,

@@ -111,22 +111,23 @@ pub fn trace_schema() -> SchemaRef {
     ]))
 }
 
-/// The columns of a result.
+/// The columns of a result. What is null where an import does not know it: session, intended start,
+/// attempts, rows.
 pub fn result_schema() -> SchemaRef {
     use column::*;
     Arc::new(Schema::new(vec![
         Field::new(OP_ID, DataType::Int64, false),
         Field::new(OP, dictionary(), false),
-        Field::new(SESSION, DataType::Int32, false),
-        Field::new(INTENDED_NS, DataType::Int64, false),
+        Field::new(SESSION, DataType::Int32, true),
+        Field::new(INTENDED_NS, DataType::Int64, true),
         Field::new(START_NS, DataType::Int64, true),
         Field::new(END_NS, DataType::Int64, true),
         Field::new(BLOCKED_NS, DataType::Int64, true),
         Field::new(STATUS, dictionary(), false),
         Field::new(CODE, dictionary(), true),
-        Field::new(ATTEMPTS, DataType::Int32, false),
+        Field::new(ATTEMPTS, DataType::Int32, true),
         Field::new(LAST_START_NS, DataType::Int64, true),
-        Field::new(ROWS, DataType::Int32, false),
+        Field::new(ROWS, DataType::Int32, true),
         Field::new(TXN, DataType::Int64, true),
         Field::new(BATCH, DataType::Int64, true),
         Field::new(OBSERVED, list(DataType::Int64), true),

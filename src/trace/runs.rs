@@ -34,7 +34,7 @@ use super::ops::with_suffix;
 use super::{
     FOOTER_KEY, FileError, FileKind, Opened, column, inconsistent, result_properties, result_schema,
 };
-use crate::op::{NEVER_NS, OpKind, Sample, Status};
+use crate::op::{NEVER_NS, OpKind, Sample, Status, UNKNOWN};
 
 /// Rows per row group: enough for good compression, few enough that a reader's memory stays small.
 const ROW_GROUP_ROWS: usize = 1 << 20;
@@ -176,7 +176,7 @@ impl RunWriter {
                 longs(samples, |sample| sample.op_id),
                 coded(samples, |sample| sample.kind as i32, &self.names.ops),
                 integers(samples, |sample| sample.session),
-                longs(samples, |sample| sample.intended_ns),
+                optional(samples, |sample| sample.intended_ns),
                 optional(samples, |sample| sample.start_ns),
                 optional(samples, |sample| sample.end_ns),
                 optional(samples, |sample| sample.blocked_ns),
@@ -224,9 +224,12 @@ fn optional(samples: &[Sample], of: impl Fn(&Sample) -> u64) -> ArrayRef {
     Arc::new(Int64Array::new(ScalarBuffer::from(values), valid))
 }
 
-/// A column of small numbers.
+/// A column of small numbers, in which [`UNKNOWN`] stands for null.
 fn integers(samples: &[Sample], of: impl Fn(&Sample) -> u32) -> ArrayRef {
-    Arc::new(Int32Array::from_iter_values(samples.iter().map(|sample| of(sample) as i32)))
+    let values: Vec<i32> = samples.iter().map(|sample| of(sample) as i32).collect();
+    let any_null = values.contains(&(UNKNOWN as i32));
+    let valid = any_null.then(|| values.iter().map(|&value| value != UNKNOWN as i32).collect::<NullBuffer>());
+    Arc::new(Int32Array::new(ScalarBuffer::from(values), valid))
 }
 
 /// A string column of few distinct values, given by their positions in `names`.
@@ -404,7 +407,7 @@ pub struct RunColumns {
     pub kinds: Vec<OpKind>,
     /// Ending of each row.
     pub statuses: Vec<Status>,
-    /// When it should have started, ns.
+    /// When it should have started, ns; its start where that is unknown.
     pub intended_ns: ScalarBuffer<i64>,
     /// When it started, ns.
     pub start_ns: Vec<u64>,
@@ -494,7 +497,7 @@ impl RunFile {
             each(&RunTimes {
                 kinds: decode(path, column(OP), OpKind::from_name)?,
                 statuses: decode(path, column(STATUS), Status::from_name)?,
-                intended_ns: longs(INTENDED_NS).values().clone(),
+                intended_ns: intended(longs(INTENDED_NS), longs(START_NS)),
                 start_ns: times(longs(START_NS)),
                 end_ns: times(longs(END_NS)),
                 codes: with_codes.then(|| column(CODE).as_dictionary::<Int32Type>().clone()),
@@ -536,7 +539,7 @@ pub struct RunTimes {
     pub kinds: Vec<OpKind>,
     /// Ending of each row.
     pub statuses: Vec<Status>,
-    /// When it should have started, ns.
+    /// When it should have started, ns; its start where that is unknown.
     pub intended_ns: ScalarBuffer<i64>,
     /// When it started, ns.
     pub start_ns: Vec<u64>,
@@ -600,10 +603,22 @@ fn columns(path: &Path, batch: &RecordBatch) -> Result<RunColumns, FileError> {
         op_id: longs(OP_ID).values().clone(),
         kinds: decode(path, column(OP), OpKind::from_name)?,
         statuses: decode(path, column(STATUS), Status::from_name)?,
-        intended_ns: longs(INTENDED_NS).values().clone(),
+        intended_ns: intended(longs(INTENDED_NS), longs(START_NS)),
         start_ns: times(longs(START_NS)),
         end_ns: times(longs(END_NS)),
     })
+}
+
+/// Intended starts; where one is unknown (an imported result), the start, as in a run without a schedule.
+fn intended(intended: &Int64Array, start: &Int64Array) -> ScalarBuffer<i64> {
+    match intended.nulls() {
+        None => intended.values().clone(),
+        Some(known) => known
+            .iter()
+            .zip(intended.values().iter().zip(start.values()))
+            .map(|(known, (&intended, &start))| if known { intended } else { start })
+            .collect(),
+    }
 }
 
 fn times(column: &Int64Array) -> Vec<u64> {

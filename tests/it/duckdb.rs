@@ -13,7 +13,7 @@ use crate::support::program::Folder;
 const PERCENTILES: &str = "0,50,90,95,99,99.5,99.9,99.99,99.999,100";
 
 /// Python with duckdb.
-fn python() -> PathBuf {
+pub fn python() -> PathBuf {
     if let Some(python) = std::env::var_os("YCSB_TRACE_PYTHON") {
         return python.into();
     }
@@ -34,7 +34,7 @@ fn repository() -> &'static Path {
 }
 
 /// Runs statements and returns the rows of the last one.
-fn duckdb(statements: &[&str]) -> Vec<serde_json::Value> {
+pub fn duckdb(statements: &[&str]) -> Vec<serde_json::Value> {
     const SCRIPT: &str = "
 import json, sys
 import duckdb
@@ -61,7 +61,7 @@ json.dump([dict(zip(names, row)) for row in found.fetchall()], sys.stdout)
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-fn sql_text(text: &str) -> String {
+pub fn sql_text(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 

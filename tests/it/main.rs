@@ -8,6 +8,8 @@ mod contract;
 mod counts;
 #[cfg(feature = "analyze")]
 mod duckdb;
+#[cfg(feature = "analyze")]
+mod exchange;
 #[cfg(all(feature = "postgres", feature = "sqlite"))]
 mod faults;
 #[cfg(feature = "fjall")]

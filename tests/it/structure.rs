@@ -10,14 +10,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "analyze", "clock", "driver", "generate", "op", "record", "replay", "rng", "trace", "verify",
-            "workload",
+            "analyze", "clock", "driver", "exchange", "generate", "op", "record", "replay", "rng", "trace",
+            "verify", "workload",
         ],
     ),
     ("generate", &["op", "record", "rng", "trace", "workload"]),
     ("replay", &["clock", "driver", "op", "record", "rng", "trace", "verify"]),
     ("verify", &["op", "record", "trace"]),
-    ("analyze", &["op", "record", "trace"]),
+    ("analyze", &["exchange", "op", "record", "trace"]),
+    ("exchange", &["op"]),
     ("driver", &["clock", "op", "rng"]),
     ("workload", &["op", "record", "rng"]),
     ("trace", &["op"]),

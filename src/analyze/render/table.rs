@@ -127,7 +127,7 @@ fn about_runs(runs: &[&RunReport], same_trace: bool) -> Block {
         ("arrivals", _) => format!("arrivals of the trace at {}x speed", run.speed),
         (pace, _) => pace.to_owned(),
     });
-    row("sessions", &|run| run.sessions.to_string());
+    row("sessions", &|run| if run.sessions > 0 { run.sessions.to_string() } else { String::new() });
     row("order", &|run| run.order.clone());
     row("started", &|run| whole_seconds(&run.started_at));
     row("elapsed", &|run| duration(run.elapsed_ns));
@@ -167,7 +167,7 @@ fn shown(runs: &[&RunReport], reports: &[Option<&OpReport>]) -> Vec<Shown> {
         shown.push(Shown { name: "response, all attempts", of: |op| &op.response.all });
     }
     // Without a schedule the response is the service time and the lag is 0.
-    if runs.iter().any(|run| run.pace != "unpaced") {
+    if runs.iter().any(|run| !["unpaced", "unknown"].contains(&run.pace.as_str())) {
         let (service, lag) = if any_failed { ("service, OK", "lag, OK") } else { ("service", "lag") };
         shown.push(Shown { name: service, of: |op| &op.service.ok });
         shown.push(Shown { name: lag, of: |op| &op.lag.ok });
