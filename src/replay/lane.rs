@@ -35,8 +35,8 @@ pub struct Lane<D: Driver, C: Clock, O: Observer> {
     pub log: RefCell<Producer<Sample>>,
     /// Times that the log was full.
     pub stalls: Cell<u64>,
-    /// Lag that was there already when a session became free, ns, all operations together.
-    pub busy_lag_ns: Cell<u64>,
+    /// Time that sessions were without a connection, ns, all of them together.
+    pub reconnecting_ns: Cell<u64>,
     /// What is kept of the rows that come back.
     pub observer: O,
 }
@@ -76,7 +76,7 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
                         self.log(sample).await;
                         continue;
                     }
-                    Waited::TooLate { lag_ns } => self.busy_lag_ns.set(self.busy_lag_ns.get() + lag_ns),
+                    Waited::TooLate { .. } => {}
                     Waited::Stopped => break,
                 }
             }
@@ -130,8 +130,14 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
             self.complete(&sample);
             self.log_observed(sample, &mut sink).await;
             in_flight.logged();
-            if broken && self.reconnect(number, &mut session, None).await != Reconnected::Yes {
-                break;
+            if broken {
+                let lost_ns = self.clock.now_ns();
+                let reconnected = self.reconnect(number, &mut session, None).await;
+                let took_ns = self.clock.now_ns() - lost_ns;
+                self.reconnecting_ns.set(self.reconnecting_ns.get() + took_ns);
+                if reconnected != Reconnected::Yes {
+                    break;
+                }
             }
         }
     }
@@ -633,7 +639,7 @@ mod tests {
             block: RefCell::default(),
             log: RefCell::new(log),
             stalls: Cell::new(0),
-            busy_lag_ns: Cell::new(0),
+            reconnecting_ns: Cell::new(0),
             observer: Unobserved,
         };
         let session = ScriptedSession { clock, script, executed: 0 };

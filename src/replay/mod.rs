@@ -471,13 +471,12 @@ pub fn replay<D: Driver>(
     meta.errors = shared.failures.errors();
     meta.recorder_stalls = ending.stalls;
     if plan.pace != Pace::Unpaced {
-        let lag = tally.all_kinds(2);
-        let total_lag_ns = lag.mean() * lag.len() as f64;
-        let busy_share = ending.busy_lag_ns as f64 / total_lag_ns.max(1.0);
         let cpu_ns = clock::process_cpu_ns() - cpu_before_ns;
         let cpu_share = cpu_ns as f64 / (origin.elapsed_ns().max(1) * meta.host.cpus.max(1)) as f64;
         let median_service_ns = tally.all_kinds(0).value_at_quantile(0.5);
-        meta.sustained = sustained::judge(&lags, median_service_ns, busy_share, cpu_share);
+        let (sessions, reconnecting_ns) = (u64::from(plan.sessions), ending.reconnecting_ns);
+        let capacity = sustained::Capacity { sessions, reconnecting_ns, cpu_share };
+        meta.sustained = sustained::judge(&lags, median_service_ns, &capacity);
     }
     let folder = writer.folder().to_owned();
     let path = writer.finish(&meta).map_err(|cause| ResultLost { folder, cause })?;
@@ -501,7 +500,7 @@ pub fn current_thread_runtime() -> Result<tokio::runtime::Runtime> {
 /// What a lane says about itself.
 enum LaneReport {
     Opened(Result<(), TargetError>),
-    Ended { stalls: u64, busy_lag_ns: u64 },
+    Ended { stalls: u64, reconnecting_ns: u64 },
 }
 
 /// One lane, from opening its connections to the end of the run.
@@ -540,7 +539,7 @@ fn run_lane<D: Driver, O: Observer>(
             block: RefCell::default(),
             log: RefCell::new(log),
             stalls: Cell::new(0),
-            busy_lag_ns: Cell::new(0),
+            reconnecting_ns: Cell::new(0),
             observer,
         });
         let tasks: Vec<_> = numbers
@@ -556,7 +555,8 @@ fn run_lane<D: Driver, O: Observer>(
         }
         lane
     }));
-    let _ = report.send(LaneReport::Ended { stalls: lane.stalls.get(), busy_lag_ns: lane.busy_lag_ns.get() });
+    let (stalls, reconnecting_ns) = (lane.stalls.get(), lane.reconnecting_ns.get());
+    let _ = report.send(LaneReport::Ended { stalls, reconnecting_ns });
 }
 
 /// Returns when every lane has opened its connections, or the first failure.
@@ -594,7 +594,7 @@ struct Ending {
     why: &'static str,
     interrupted: bool,
     stalls: u64,
-    busy_lag_ns: u64,
+    reconnecting_ns: u64,
 }
 
 /// Passes snapshots on until every lane has ended, or is not worth waiting for.
@@ -609,14 +609,14 @@ fn watch<D: Driver>(
     lanes: u32,
     on_event: &mut impl FnMut(Event),
 ) -> Ending {
-    let mut ending = Ending { why: "trace exhausted", interrupted: false, stalls: 0, busy_lag_ns: 0 };
+    let mut ending = Ending { why: "trace exhausted", interrupted: false, stalls: 0, reconnecting_ns: 0 };
     let mut running = lanes;
     let mut stopped_at = None;
     while running > 0 {
         match reports.recv_timeout(Duration::from_millis(20)) {
-            Ok(LaneReport::Ended { stalls, busy_lag_ns }) => {
+            Ok(LaneReport::Ended { stalls, reconnecting_ns }) => {
                 ending.stalls += stalls;
-                ending.busy_lag_ns += busy_lag_ns;
+                ending.reconnecting_ns += reconnecting_ns;
                 running -= 1;
             }
             Ok(LaneReport::Opened(_)) | Err(mpsc::RecvTimeoutError::Timeout) => {}

@@ -204,6 +204,8 @@ pub fn record(
     let mut total = Tally::default();
     let mut lags = Vec::new();
     let mut interval = Tally::default();
+    let mut interval_occupied_ns = 0;
+    let mut interval_stalled = Duration::ZERO;
     let mut batch = Batch { samples: Vec::with_capacity(BATCH_ROWS), observed: Vec::new() };
     // Hashes whose sample has not come yet.
     let mut early: Vec<VecDeque<u64>> = lanes.iter().map(|_| VecDeque::new()).collect();
@@ -251,6 +253,7 @@ pub fn record(
             let (front, back) = chunk.as_slices();
             for sample in front.iter().chain(back) {
                 interval.add(sample.kind, sample.status, sample.intended_ns, sample.start_ns, sample.end_ns);
+                interval_occupied_ns += occupied_ns(sample, began);
                 batch.samples.push(*sample);
                 batch.observed.extend(early.drain(..sample.observed as usize));
                 if batch.samples.len() >= BATCH_ROWS {
@@ -286,18 +289,50 @@ pub fn record(
             });
             if interval.rows() > 0 {
                 let median_lag_ns = interval.all_kinds(2).value_at_quantile(0.5);
-                lags.push(LagPoint { at_ns: (now - began).as_nanos() as u64, median_lag_ns });
+                let at_ns = (now - began).as_nanos() as u64;
+                lags.push(LagPoint {
+                    at_ns,
+                    median_lag_ns,
+                    occupied_ns: interval_occupied_ns,
+                    stalled_ns: interval_stalled.as_nanos() as u64,
+                });
             }
             interval = Tally::default();
+            interval_occupied_ns = 0;
+            interval_stalled = Duration::ZERO;
             interval_began = now;
         }
         if ended {
             return Recorded { tally: total, lags, writer, disk_failure };
         }
         if drained == 0 {
-            std::thread::sleep(Duration::from_millis(2));
+            let asleep = Instant::now();
+            std::thread::sleep(PAUSE);
+            interval_stalled += stall(asleep.elapsed());
         }
     }
+}
+
+/// For how long the operation kept its session: its service, and the waiting for operations before
+/// it. One that was given up unanswered was given up just now.
+#[inline]
+fn occupied_ns(sample: &Sample, began: Instant) -> u64 {
+    let blocked_ns = if sample.blocked_ns == NEVER_NS { 0 } else { sample.blocked_ns };
+    if sample.start_ns == NEVER_NS {
+        return blocked_ns;
+    }
+    let end_ns = if sample.end_ns == NEVER_NS { began.elapsed().as_nanos() as u64 } else { sample.end_ns };
+    blocked_ns + end_ns.saturating_sub(sample.start_ns)
+}
+
+/// Between two looks at empty logs.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// What a [`PAUSE`] that took this long says: waking up takes up to a millisecond or two, more is
+/// time in which this process was not allowed to run.
+fn stall(took: Duration) -> Duration {
+    const USUAL: Duration = Duration::from_millis(10);
+    if took > USUAL { took - PAUSE } else { Duration::ZERO }
 }
 
 /// The ending of an operation that nobody answered before the run was over.

@@ -263,19 +263,29 @@ fn closed_segments(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(segments)
 }
 
-/// Copies the column chunks of the closed segments in `folder` into `target`, writes the footer,
-/// and removes the folder.
+/// Makes `target` from the closed segments in `folder` and removes the folder. After a failure the
+/// segments are there as before, and nothing else.
 fn join(target: &Path, folder: &Path, meta: &RunMeta) -> Result<()> {
-    let doing = || format!("cannot write {} from the segments in {}", target.display(), folder.display());
     let partial = with_suffix(target, ".partial");
+    let joined = write_joined(&partial, folder, meta)
+        .and_then(|()| std::fs::rename(&partial, target).map_err(Into::into))
+        .with_context(|| {
+            format!("cannot write {} from the segments in {}", target.display(), folder.display())
+        });
+    joined.inspect_err(|_| drop(std::fs::remove_file(&partial)))?;
+    std::fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))
+}
+
+/// Copies the column chunks of the closed segments into a file of their own, and writes the footer.
+fn write_joined(path: &Path, folder: &Path, meta: &RunMeta) -> Result<()> {
     let schema = result_schema();
     let mut properties = result_properties();
     add_encoded_arrow_schema_to_metadata(&schema, &mut properties);
     let parquet_schema = ArrowSchemaConverter::new().convert(&schema)?;
-    let file = BufWriter::with_capacity(1 << 20, File::create(&partial).with_context(doing)?);
+    let file = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let mut writer = SerializedFileWriter::new(file, parquet_schema.root_schema_ptr(), Arc::new(properties))?;
     for segment in closed_segments(folder)? {
-        let file = File::open(&segment).with_context(doing)?;
+        let file = File::open(&segment)?;
         let reader = SerializedFileReader::new(file.try_clone()?)
             .with_context(|| format!("{} is not a complete segment", segment.display()))?;
         for row_group in reader.metadata().row_groups() {
@@ -289,18 +299,17 @@ fn join(target: &Path, folder: &Path, meta: &RunMeta) -> Result<()> {
                     column_index: None,
                     offset_index: None,
                 };
-                joined.append_column(&file, close).with_context(doing)?;
+                joined.append_column(&file, close)?;
             }
             joined.close()?;
         }
     }
     let json = serde_json::to_string(meta).expect("a footer is plain data");
     writer.append_key_value_metadata(KeyValue::new(FOOTER_KEY.to_owned(), json));
-    let mut file = writer.into_inner().with_context(doing)?;
-    file.flush().with_context(doing)?;
-    file.get_ref().sync_all().with_context(doing)?;
-    std::fs::rename(&partial, target).with_context(doing)?;
-    std::fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))
+    let mut file = writer.into_inner()?;
+    file.flush()?;
+    file.get_ref().sync_all()?;
+    Ok(())
 }
 
 /// A run whose replay did not end by itself: segments without a result.

@@ -88,14 +88,19 @@ fn lose_the_server(name: &'static str, options: &str, code: i32) -> Replayed {
     place.relay.set(Mode::Pass);
     let ran = running.wait().expect_code(code);
     let replayed = ran.result(&place.folder);
+    let room_ns = ran.room_ns;
     assert_eq!(replayed.unique_ids(), (0..4000).collect::<Vec<_>>());
     let back = first_success(&replayed.rows, 6 * SECOND);
-    assert!((10 * SECOND..12 * SECOND).contains(&back), "the first success was at {} ms", back / MS);
+    assert!(
+        (10 * SECOND..12 * SECOND + room_ns).contains(&back),
+        "the first success was at {} ms",
+        back / MS
+    );
     // What was due meanwhile was executed late, and says so.
     let late = replayed.rows.iter().find(|row| row.intended_ns == 7 * SECOND).expect("200/s");
     assert!(late.start_ns - late.intended_ns > 2_900 * MS, "{late:?}");
     let last = replayed.rows.iter().map(|row| row.end_ns).max().expect("rows");
-    assert!(last < 21 * SECOND, "the backlog was not worked off: {} ms", last / MS);
+    assert!(last < 21 * SECOND + room_ns, "the backlog was not worked off: {} ms", last / MS);
     replayed
 }
 
@@ -135,12 +140,13 @@ fn a_server_that_is_killed_and_one_that_is_restarted_are_found_again_on_their_po
         at(begin, up);
         own.tell("start");
     }
-    let replayed = running.wait().expect_code(0).result(&folder);
+    let ran = running.wait().expect_code(0);
+    let replayed = ran.result(&folder);
     assert_eq!(replayed.rows.len(), 1200);
     assert!(assert_only_lost_connections(&replayed, 8) > 0);
     for up in [3_500, 8_500] {
         let back = first_success(&replayed.rows, (up - 1_000) * MS);
-        assert!((up * MS..(up + 3_000) * MS).contains(&back), "back at {} ms", back / MS);
+        assert!((up * MS..(up + 3_000) * MS + ran.room_ns).contains(&back), "back at {} ms", back / MS);
     }
 }
 
@@ -156,11 +162,12 @@ fn of_several_hosts_another_one_serves_when_one_is_gone() {
     at(begin, 1_500);
     assert_eq!(other.accepted(), 0, "hosts are tried in turn");
     place.relay.set(Mode::Refuse);
-    let replayed = running.wait().expect_code(0).result(&place.folder);
+    let ran = running.wait().expect_code(0);
+    let replayed = ran.result(&place.folder);
     assert_only_lost_connections(&replayed, 8);
     assert_eq!(other.accepted(), 8);
     let back = first_success(&replayed.rows, 1_700 * MS);
-    assert!(back < 2_500 * MS, "{} ms", back / MS);
+    assert!(back < 2_500 * MS + ran.room_ns, "{} ms", back / MS);
     // And from the start, by a URL.
     let url = format!("postgres://{TRUSTED}@127.0.0.1:{first},127.0.0.1:{second}/hosts");
     let ran = place.folder.ok(&format!("replay --db postgres workloada --phase run --url {url}"));
@@ -181,7 +188,7 @@ fn an_operation_without_an_answer_ends_at_its_deadline_and_its_late_answer_is_no
     write_reads(&place.folder.path("traces/reads.run.parquet"), &reads, &["field0", "field1"]);
     let url = place.url();
     let mut running = place.folder.start(&format!(
-        "replay --db postgres reads --url {url} --phase run --threads 8 --target 200 --op-timeout 800ms"
+        "replay --db postgres reads --url {url} --phase run --threads 8 --target 200 --op-timeout 300ms"
     ));
     let begin = running.wait_for_start();
     at(begin, 2_000);
@@ -193,12 +200,14 @@ fn an_operation_without_an_answer_ends_at_its_deadline_and_its_late_answer_is_no
     assert!(ran.took < Duration::from_millis(8_000), "{:?}", ran.took);
     let replayed = ran.result(&place.folder);
     assert_eq!(replayed.rows.len(), 1000);
+    // On a busy machine an operation can be late for its deadline without any fault.
+    let paused = (1_700 * MS).saturating_sub(ran.room_ns)..3_600 * MS + ran.room_ns;
     let mut timeouts = 0;
     for row in &replayed.rows {
         match row.status {
             Status::Timeout => {
                 assert_eq!((row.end_ns, row.attempts, row.code.as_str()), (NEVER_NS, 1, ""), "{row:?}");
-                assert!((1_100 * MS..3_600 * MS).contains(&row.start_ns), "{row:?}");
+                assert!(paused.contains(&row.start_ns), "{row:?}");
                 timeouts += 1;
             }
             status => {
@@ -208,8 +217,9 @@ fn an_operation_without_an_answer_ends_at_its_deadline_and_its_late_answer_is_no
         }
     }
     assert!((8..100).contains(&timeouts), "{timeouts} time-outs");
-    let sessions = replayed.rows.iter().filter(|row| row.start_ns > 4 * SECOND).map(|row| row.session);
-    assert_eq!(sessions.collect::<std::collections::BTreeSet<_>>().len(), 8, "all are back");
+    let last = |session| replayed.rows.iter().filter(move |row| row.session == session).max_by_key(|row| row.start_ns);
+    let back = |session| last(session).is_some_and(|row| row.status != Status::Timeout);
+    assert!((0..8).all(back), "a connection did not come back");
 }
 
 fn a_run_ends_on_time_although_its_operations_hang_and_each_of_them_has_its_row() {
@@ -219,13 +229,13 @@ fn a_run_ends_on_time_although_its_operations_hang_and_each_of_them_has_its_row(
     place.relay.set(Mode::BlackHole);
     let ran = running.wait().expect_code(0);
     // The limit of the run, and that for draining it.
-    assert!(begin.elapsed() < Duration::from_millis(2_000 + 5_000 + 1_000), "{:?}", begin.elapsed());
+    assert!(ran.since(begin) < Duration::from_millis(2_000 + 5_000 + 500), "{:?}", ran.since(begin));
     let replayed = ran.result(&place.folder);
     assert_eq!(replayed.meta.ended_because, "time limit");
     let hanging: Vec<_> = replayed.rows.iter().filter(|row| row.status == Status::Timeout).collect();
     assert_eq!(hanging.len(), 4, "one on each connection: {:?}", replayed.meta.counts);
     for row in hanging {
-        assert!(row.start_ns > 300 * MS && row.end_ns == NEVER_NS, "{row:?}");
+        assert!(row.start_ns + ran.room_ns > 900 * MS && row.end_ns == NEVER_NS, "{row:?}");
         assert_eq!(row.code == "AMBIGUOUS", row.kind == OpKind::Update, "{row:?}");
     }
     let ids = replayed.unique_ids();
@@ -237,8 +247,9 @@ fn a_server_that_never_comes_back_does_not_keep_a_run_from_its_end() {
     let (running, begin) = place.start("--threads 4 --target 100 --duration 3s");
     at(begin, 1_000);
     place.relay.set(Mode::Refuse);
-    let replayed = running.wait().expect_code(0).result(&place.folder);
-    assert!(begin.elapsed() < Duration::from_millis(6_000), "{:?}", begin.elapsed());
+    let ran = running.wait().expect_code(0);
+    let replayed = ran.result(&place.folder);
+    assert!(ran.since(begin) < Duration::from_millis(4_000), "{:?}", ran.since(begin));
     assert_eq!(replayed.meta.ended_because, "time limit");
     assert!(assert_only_lost_connections(&replayed, 4) > 0);
 }
@@ -274,9 +285,11 @@ fn one_lost_connection_of_many_fails_at_most_its_own_operation() {
     let (running, begin) = place.start("--threads 4 --target 200");
     at(begin, 1_000);
     place.relay.cut_one();
-    let replayed = running.wait().expect_code(0).result(&place.folder);
+    let ran = running.wait().expect_code(0);
+    let replayed = ran.result(&place.folder);
     assert_eq!(assert_only_lost_connections(&replayed, 1), 1);
-    assert!(replayed.rows.iter().all(|row| row.end_ns - row.intended_ns < SECOND), "the others go on");
+    let on_time = |row: &ReplayedRow| row.end_ns - row.intended_ns < SECOND + ran.room_ns;
+    assert!(replayed.rows.iter().all(on_time), "the others go on");
 }
 
 fn a_database_that_cannot_keep_the_rate_is_called_that_and_costs_no_memory() {
@@ -297,24 +310,74 @@ fn a_database_that_cannot_keep_the_rate_is_called_that_and_costs_no_memory() {
     assert!(ran.err.contains("backlog "), "{}", ran.err);
     let replayed = ran.result(&place.folder);
     let verdict = replayed.meta.sustained.expect("a paced run is judged");
-    assert!(!verdict.sustained && verdict.since_ns.is_some_and(|since_ns| since_ns < 3 * SECOND));
+    assert!(!verdict.sustained && verdict.since_ns.is_some_and(|since_ns| since_ns < 2 * SECOND + ran.room_ns));
     // 2,000 are due each second, and some 100 are done.
     assert!((600 * MS..1_100 * MS).contains(&verdict.lag_growth_ns_per_s), "{verdict:?}");
     assert!(verdict.cause.is_some_and(|cause| cause.starts_with("server")));
+}
+
+fn a_rate_that_a_stopped_program_misses_is_not_the_databases_fault() {
+    let folder = Folder::in_memory();
+    folder.ok("gen workloadc --records 10 --ops 100000 --phase run");
+    let mut running = folder.start(
+        "replay --db sim workloadc --phase run -p sim.latency=1ms --threads 4 --target 1000 --duration 5s --interval 500ms",
+    );
+    let begin = running.wait_for_start();
+    // It runs for 20 ms of every 200: too little for 200 operations, of which 4 are under way at a time.
+    while begin.elapsed() < Duration::from_millis(5_500) && !running.has_ended() {
+        running.signal(Signal::STOP);
+        std::thread::sleep(Duration::from_millis(180));
+        running.signal(Signal::CONT);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let replayed = running.wait().expect_code(0).result(&folder);
+    let verdict = replayed.meta.sustained.expect("a paced run is judged");
+    assert!(!verdict.sustained, "{verdict:?}");
+    assert_eq!(verdict.cause.as_deref(), Some("client: this process was stopped or got no processor"));
+}
+
+fn a_rate_beyond_this_machine_is_not_the_databases_fault_either() {
+    let folder = Folder::in_memory();
+    folder.ok("gen workloadc --records 10 --ops 3000000 --phase run --values seeded");
+    let ran = folder.ok(
+        "replay --db sim workloadc --phase run --threads 4 --target 50000000 --duration 3s --interval 200ms",
+    );
+    let verdict = ran.result(&folder).meta.sustained.expect("a paced run is judged");
+    assert!(!verdict.sustained && verdict.cause.as_ref().is_some_and(|cause| cause.starts_with("client")), "{verdict:?}");
+}
+
+fn a_statement_that_never_ends_is_interrupted_at_its_deadline_also_where_calls_block() {
+    let folder = Folder::in_memory();
+    folder.ok("gen workloada --records 100 --ops 40 -p fieldcount=1 -p fieldlength=5");
+    folder.ok("replay --db sqlite workloada --url test.db --phase load");
+    let connection = rusqlite::Connection::open(folder.path("test.db")).expect("the database opens");
+    // Computes for ever: no lock is waited for, so only an interruption from inside ends it.
+    let endless = "CREATE TRIGGER endless BEFORE UPDATE ON usertable BEGIN SELECT count(*) FROM \
+                   (WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n); END";
+    connection.execute_batch(endless).expect("created");
+    let ran = folder.ok("replay --db sqlite workloada --url test.db --phase run --threads 2 --op-timeout 100ms");
+    let replayed = ran.result(&folder);
+    for row in &replayed.rows {
+        let right = if row.kind == OpKind::Update { Status::Timeout } else { Status::Ok };
+        assert_eq!(row.status, right, "{row:?}");
+        assert_eq!(row.end_ns == NEVER_NS, right == Status::Timeout, "{row:?}");
+    }
+    assert!(replayed.count(Status::Timeout) > 5, "{:?}", replayed.meta.counts);
 }
 
 fn late_operations_are_dropped_if_that_is_asked_for_and_have_their_rows() {
     let place = Place::new("dropping", 100, 2_000, "");
     place.relay.delay(Duration::from_millis(10));
     let (running, _) = place.start("--threads 4 --target 500 --drop-late 500ms");
-    let replayed = running.wait().expect_code(0).result(&place.folder);
+    let ran = running.wait().expect_code(0);
+    let replayed = ran.result(&place.folder);
     let (done, dropped) = (replayed.count(Status::Ok), replayed.count(Status::Dropped));
     assert_eq!(done + dropped, 2_000);
-    assert!(dropped > 500 && done > 400, "{done} done, {dropped} dropped");
+    assert!(dropped > 500 && done > 0, "{done} done, {dropped} dropped");
     for row in replayed.rows.iter().filter(|row| row.status == Status::Ok) {
-        assert!(row.start_ns - row.intended_ns < 600 * MS, "{row:?}");
+        assert!(row.start_ns - row.intended_ns < 520 * MS + ran.room_ns, "{row:?}");
     }
-    assert!(replayed.meta.elapsed_ns < 5_000 * MS, "{} ms", replayed.meta.elapsed_ns / MS);
+    assert!(replayed.meta.elapsed_ns < 4_800 * MS + ran.room_ns, "{} ms", replayed.meta.elapsed_ns / MS);
 }
 
 fn operations_on_one_key_keep_their_order_if_that_is_asked_for() {
@@ -372,7 +435,8 @@ fn a_lock_that_is_held_ends_at_the_deadline_also_where_calls_block() {
     blocker.execute_batch("BEGIN IMMEDIATE").expect("the lock is free at some time");
     at(begin, 2_500);
     blocker.execute_batch("COMMIT").expect("the lock is held");
-    let replayed = running.wait().expect_code(0).result(&folder);
+    let ran = running.wait().expect_code(0);
+    let replayed = ran.result(&folder);
     assert_eq!(replayed.rows.len(), 400);
     assert_eq!(replayed.count(Status::Ok) + replayed.count(Status::Timeout), 400);
     let mut rows = replayed.rows;
@@ -381,10 +445,11 @@ fn a_lock_that_is_held_ends_at_the_deadline_also_where_calls_block() {
     for pair in rows.windows(2).filter(|pair| pair[0].status == Status::Timeout) {
         assert_eq!((pair[0].end_ns, pair[0].kind), (NEVER_NS, OpKind::Update), "{:?}", pair[0]);
         assert_eq!(pair[0].code, "SQLITE_BUSY");
-        assert!((400 * MS..2_600 * MS).contains(&pair[0].start_ns), "{:?}", pair[0]);
+        assert!((
+            (650 * MS).saturating_sub(ran.room_ns)..2_600 * MS + ran.room_ns).contains(&pair[0].start_ns), "{:?}", pair[0]);
         if pair[0].session == pair[1].session {
             let apart = pair[1].start_ns - pair[0].start_ns;
-            assert!((300 * MS..900 * MS).contains(&apart), "given up after {} ms", apart / MS);
+            assert!((300 * MS..400 * MS + ran.room_ns).contains(&apart), "given up after {} ms", apart / MS);
         }
         timeouts += 1;
     }
@@ -427,10 +492,11 @@ fn a_polite_signal_ends_a_run_like_ctrl_c() {
     at(begin, 1_000);
     running.signal(Signal::TERM);
     let ran = running.wait().expect_code(130);
-    assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
+    assert!(ran.since(begin) < Duration::from_secs(2), "{:?}", ran.since(begin));
     let replayed = ran.result(&folder);
     assert!(replayed.meta.interrupted && replayed.meta.ended_because == "interrupted");
-    assert!((400..700).contains(&replayed.rows.len()), "{} rows", replayed.rows.len());
+    let room = (ran.room_ns / (2 * MS)) as usize;
+    assert!((450_usize.saturating_sub(room)..600 + room).contains(&replayed.rows.len()), "{} rows", replayed.rows.len());
 }
 
 fn however_early_or_late_a_replay_is_killed_its_closed_segments_are_kept() {

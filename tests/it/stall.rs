@@ -24,8 +24,10 @@ fn a_stall_of_two_seconds_is_in_the_response_times_of_all_operations_it_delayed(
          -p requestdistribution=uniform -p fieldcount=1");
     let replay = "replay --db sqlite workloada --url test.db --threads 8 \
                   -p sqlite.synchronous=OFF -p sqlite.journalmode=WAL";
-    let calibration = folder.ok(&format!("{replay} --phase all")).result(&folder);
-    let capacity = 10_000.0 * 1e9 / calibration.meta.elapsed_ns as f64;
+    let calibrating = folder.ok(&format!("{replay} --phase all"));
+    let calibration = calibrating.result(&folder);
+    let busy_ns = calibrating.room_ns;
+    let capacity = 10_000.0 * 1e9 / calibration.meta.elapsed_ns.saturating_sub(busy_ns).max(MS) as f64;
     assert!(capacity >= 5_000.0, "this machine is too slow for the test: {capacity:.0} updates/s");
 
     let mut running = folder.start(&format!("{replay} --phase run --target 1000 --interval 1s"));
@@ -56,14 +58,16 @@ fn a_stall_of_two_seconds_is_in_the_response_times_of_all_operations_it_delayed(
     let shares = [50, 90, 95, 99, 100].map(|percent| percentile(&mut response, percent) / MS);
     let [p50, p90, p95, p99, max] = shares;
     let measured = format!("p50, p90, p95, p99 and max are {shares:?} ms; capacity {capacity:.0}/s");
-    assert!(p50 < 20, "{measured}");
-    assert!((1_000..=1_300).contains(&p90), "{measured}");
-    assert!((1_500..=1_700).contains(&p95), "{measured}");
-    assert!((1_880..=2_050).contains(&p99), "{measured}");
-    assert!((1_950..=2_300).contains(&max), "{measured}");
+    // What others took of the processors may have come on top.
+    let room = ran.room_ns / MS;
+    assert!(p50 < 20 + room, "{measured}");
+    assert!((1_000..=1_300 + room).contains(&p90), "{measured}");
+    assert!((1_500..=1_700 + room).contains(&p95), "{measured}");
+    assert!((1_880..=2_050 + room).contains(&p99), "{measured}");
+    assert!((1_950..=2_300 + room).contains(&max), "{measured}");
     // Only eight operations were under way, and they alone saw the stall as slow service.
     let p99_of_service = percentile(&mut service, 99) / MS;
-    assert!(p99_of_service < 300, "service p99 {p99_of_service} ms; {measured}");
+    assert!(p99_of_service < 300 + room, "service p99 {p99_of_service} ms; {measured}");
     assert!(percentile(&mut service, 100) / MS > 1_900);
 
     // Live, too: one line a second, and the backlog in those of the stall.
@@ -71,8 +75,8 @@ fn a_stall_of_two_seconds_is_in_the_response_times_of_all_operations_it_delayed(
     assert!(backlogs.len() >= 8, "{}", ran.err);
     let most = backlogs.iter().copied().max().unwrap_or(0);
     // One line falls into the second half of the stall, at its beginning at worst.
-    assert!((900..=2_300).contains(&most), "{}", ran.err);
-    assert!(backlogs[..3].iter().all(|&backlog| backlog < 500), "{}", ran.err);
+    assert!((900..=2_300 + room).contains(&most), "{}", ran.err);
+    assert!(backlogs[..3].iter().all(|&backlog| backlog < 500 + room), "{}", ran.err);
 }
 
 /// The number after "backlog" in a progress line.

@@ -1,6 +1,7 @@
 //! What the tests share: places for a table, sessions that are easy to call, the program, and
 //! a real PostgreSQL.
 
+mod machine;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod program;

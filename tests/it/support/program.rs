@@ -17,6 +17,8 @@ use ycsb_trace::trace::meta::{Phase, RunMeta, TraceMeta};
 use ycsb_trace::trace::ops::{ChunkBuilder, Row, RowValues, TraceReader, TraceWriter};
 use ycsb_trace::trace::runs::RunFile;
 
+use super::machine::waited;
+
 /// A folder in which the program is run; removed with everything in it.
 pub struct Folder(TempDir);
 
@@ -90,18 +92,23 @@ pub struct Ran {
     pub code: Option<i32>,
     pub out: String,
     pub err: String,
+    /// Without the time in which others kept the processors, see [`waited`].
     pub took: Duration,
+    /// That time, in ns: what a promise about a moment of the run gets on top.
+    pub room_ns: u64,
 }
 
 impl Ran {
     pub fn of(mut command: Command) -> Ran {
-        let begin = Instant::now();
+        let (begin, before) = (Instant::now(), waited());
         let output = command.output().expect("the program starts");
+        let room = waited() - before;
         let ran = Ran {
             code: output.status.code(),
             out: String::from_utf8(output.stdout).expect("UTF-8"),
             err: String::from_utf8(output.stderr).expect("UTF-8"),
-            took: begin.elapsed(),
+            took: begin.elapsed().saturating_sub(room),
+            room_ns: room.as_nanos() as u64,
         };
         ran.check_results(command.get_current_dir());
         ran
@@ -124,6 +131,11 @@ impl Ran {
         self
     }
 
+    /// Time since `moment`, a moment of the run, without what others took.
+    pub fn since(&self, moment: Instant) -> Duration {
+        moment.elapsed().saturating_sub(Duration::from_nanos(self.room_ns))
+    }
+
     /// The result files it named, in order.
     pub fn results(&self, folder: &Folder) -> Vec<PathBuf> {
         self.out
@@ -144,6 +156,7 @@ impl Ran {
 pub struct Running {
     child: Child,
     begin: Instant,
+    waited_before: Duration,
     lines: mpsc::Receiver<String>,
     err: String,
     out: Option<JoinHandle<String>>,
@@ -171,7 +184,8 @@ impl Running {
             }
         });
         let folder = command.get_current_dir().map(Path::to_owned);
-        Running { child, begin: Instant::now(), lines, err: String::new(), out: Some(out), folder }
+        let (begin, waited_before) = (Instant::now(), waited());
+        Running { child, begin, waited_before, lines, err: String::new(), out: Some(out), folder }
     }
 
     pub fn id(&self) -> u32 {
@@ -214,16 +228,23 @@ impl Running {
         self.child.try_wait().expect("a child of this process").is_some()
     }
 
+    /// For how long others kept the processors since it began.
+    fn room(&self) -> Duration {
+        waited() - self.waited_before
+    }
+
     /// Waits for the end.
     pub fn wait(mut self) -> Ran {
         let status = self.child.wait().expect("a child of this process");
-        let took = self.begin.elapsed();
+        let room = self.room();
+        let took = self.begin.elapsed().saturating_sub(room);
         let out = self.out.take().expect("waited for once").join().expect("UTF-8");
         for line in self.lines.iter() {
             self.err += &line;
             self.err.push('\n');
         }
-        let ran = Ran { code: status.code(), out, err: std::mem::take(&mut self.err), took };
+        let room_ns = room.as_nanos() as u64;
+        let ran = Ran { code: status.code(), out, err: std::mem::take(&mut self.err), took, room_ns };
         ran.check_results(self.folder.as_deref());
         ran
     }
