@@ -591,6 +591,9 @@ impl Visitor for Execute<'_> {
                     pace_text(self.plan),
                     result.display()
                 );
+                for warning in &server.warnings {
+                    note!("warning: {warning}");
+                }
                 // Snapshots come at the interval that was asked for: every one is a line.
                 progress = Some(Progress::new(trace.phase.name(), trace.rows, Duration::ZERO));
             }

@@ -110,6 +110,8 @@ pub struct ServerInfo {
     pub settings: BTreeMap<String, String>,
     /// What is sent for each kind of operation (one of its shapes), in the database's language.
     pub statements: BTreeMap<String, String>,
+    /// What was asked for and is not done, in sentences for the person who asked.
+    pub warnings: Vec<String>,
 }
 
 /// Why a target cannot be used. The message says what was being done, to what, and what to try.
@@ -283,7 +285,7 @@ macro_rules! drivers {
     };
 }
 
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "jdbc"))]
 // Each SQL driver uses a part of it; a build without one of them leaves some of it over.
 #[cfg_attr(not(all(feature = "sqlite", feature = "postgres")), allow(dead_code))]
 mod sql;
@@ -294,6 +296,7 @@ drivers! {
     #[cfg(feature = "sqlite")] sqlite::Sqlite,
     #[cfg(feature = "fjall")] fjall::Fjall,
     #[cfg(feature = "postgres")] postgres::Postgres,
+    #[cfg(feature = "jdbc")] jdbc::Jdbc,
 }
 
 #[cfg(test)]

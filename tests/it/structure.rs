@@ -42,6 +42,8 @@ const HOMES: &[(&str, &[&str])] = &[
     ("indicatif", &["cli"]),
     ("tokio_postgres", &["driver/postgres.rs"]),
     ("rusqlite", &["driver/sqlite.rs"]),
+    ("jni", &["driver/jdbc/jvm.rs"]),
+    ("glob", &["driver/jdbc/classpath.rs"]),
     // Also the name of our module, which the table of drivers mentions.
     ("fjall", &["driver/fjall.rs", "driver/mod.rs"]),
 ];

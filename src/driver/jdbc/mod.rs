@@ -1,0 +1,746 @@
+//! Any database with a JDBC driver, through a Java virtual machine in this process. Property names,
+//! class path and sharding are those of YCSB's JDBC binding, so that its command lines and property
+//! files work; HerdDB, which speaks no other protocol, is a kind of its own with its defaults.
+//!
+//! Every operation is one prepared statement and one call into Java, in autocommit mode, or with
+//! `jdbc.autocommit=false` followed by a commit. Unlike YCSB's binding, a read names its columns and
+//! fetches them all, and nothing counts as done that is not committed.
+//!
+//! A session has one connection for every shard, on the thread that opened it. A JDBC call blocks, so
+//! deadlines are kept by a thread of the helper: it aborts the connection, or where the driver
+//! cannot do that, cancels the statement and at last interrupts the thread.
+
+mod classpath;
+mod errors;
+mod jvm;
+mod products;
+mod shards;
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use self::jvm::{Complaint, Helper, NoMachine, Request};
+use self::products::{Limit, Product};
+use super::sql::{self, Placeholder, Statements, Wording};
+use super::{Driver, KEY, Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
+use crate::op::{Field, Op, OpKind, Outcome, Recovery, Status};
+
+const HERDDB_URL: &str = "jdbc:herddb:server:127.0.0.1:7000";
+
+const OPTIONS: &[(&str, &str, &str)] = &[
+    ("jdbc.classpath", "", "the driver's jars, as for java -cp: a.jar:folder/*:herddb-*.jar; else $CLASSPATH"),
+    ("db.driver", "", "the driver's class; without it, the driver in the class path that takes the URL"),
+    ("db.url", "", "jdbc:…; several separated by ; are shards, and a row is where its key's hash says"),
+    ("db.urlsharddelim", ";", "what separates them instead"),
+    ("db.user", "", "user (HerdDB: sa)"),
+    ("db.passwd", "", "password (HerdDB: hdb)"),
+    ("jdbc.fetchsize", "", "rows that a scan fetches at once; without it, the driver decides"),
+    ("jdbc.autocommit", "true", "false: every operation is followed by a commit of its own"),
+    ("jdbc.isolation", "serializable", "of --rmw transaction: read committed, repeatable read or serializable"),
+    ("jdbc.jvmargs", "", "arguments of the Java machine, after -Xrs -Xmx512m"),
+    ("jdbc.java_home", "", "where Java is; else $JAVA_HOME, the java on the PATH, /usr/lib/jvm"),
+    ("db.batchsize", "", "not honoured: every insert is sent and committed by itself"),
+    ("jdbc.batchupdateapi", "false", "not honoured, likewise"),
+];
+
+/// A database, or several as shards.
+pub struct Jdbc {
+    /// Kept from messages: they may hold passwords.
+    urls: Vec<String>,
+    /// The URLs without what follows the database's name.
+    address: String,
+    class: String,
+    user: String,
+    password: String,
+    classpath: Vec<PathBuf>,
+    fetch_size: i32,
+    autocommit: bool,
+    isolation: i32,
+    jvm_arguments: String,
+    java_home: Option<PathBuf>,
+    op_timeout: Option<Duration>,
+    warnings: Vec<String>,
+    /// Which database answered, and by what its scans order.
+    found: Mutex<Option<Found>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    product: &'static Product,
+    scan_key: &'static str,
+}
+
+/// Its connections, one for each shard.
+#[derive(Debug)]
+pub struct JdbcSession {
+    shards: Vec<Helper>,
+    table: TableSpec,
+    found: Found,
+    /// Numbers of prepared statements, the same on every shard.
+    statements: Statements<i32>,
+    isolation: i32,
+    deadline: Option<Deadline>,
+    /// Replaced in messages.
+    password: String,
+}
+
+/// The deadline of the operation under way: its statements and tries share it.
+#[derive(Debug)]
+struct Deadline {
+    timeout: Duration,
+    op_id: Option<u64>,
+    began: Instant,
+}
+
+impl Deadline {
+    /// The time left for operation `op_id`.
+    #[inline]
+    fn left(&mut self, op_id: u64) -> Duration {
+        if self.op_id != Some(op_id) {
+            self.op_id = Some(op_id);
+            self.began = Instant::now();
+            return self.timeout;
+        }
+        self.timeout.saturating_sub(self.began.elapsed())
+    }
+}
+
+impl Driver for Jdbc {
+    const KINDS: &'static [Kind] = &[
+        Kind {
+            names: &["jdbc"],
+            about: "any database with a JDBC driver; --url jdbc:…, -p jdbc.classpath=driver.jar",
+            default_address: "",
+            options: OPTIONS,
+        },
+        Kind {
+            names: &["herddb"],
+            about: "HerdDB, by its JDBC driver; -p 'jdbc.classpath=herddb/*'",
+            default_address: HERDDB_URL,
+            options: OPTIONS,
+        },
+    ];
+    const BLOCKING: bool = true;
+    type Session = JdbcSession;
+
+    fn open(target: &Target) -> Result<Jdbc, TargetError> {
+        Jdbc::understand(target, std::env::var("CLASSPATH").ok())
+    }
+
+    async fn prepare(&self, table: &TableSpec, preparation: Preparation) -> Result<ServerInfo, TargetError> {
+        table.check_names(true)?;
+        let mut info = None;
+        for shard in 0..self.urls.len() {
+            let mut helper = self.connected(shard)?;
+            let described = self.describe(&mut helper)?;
+            self.prepare_table(&mut helper, described.0.product, table, preparation)?;
+            let (found, of_shard) = described;
+            let found = self.scan_order(&mut helper, table, found);
+            *self.found.lock().expect("nobody panics holding it") = Some(found);
+            info.get_or_insert(of_shard);
+        }
+        let found = self.found.lock().expect("nobody panics holding it").expect("there is a shard");
+        let mut info = info.expect("there is a shard");
+        if self.urls.len() > 1 {
+            info.settings.insert("shards".to_owned(), self.urls.len().to_string());
+        }
+        if found.scan_key != KEY {
+            let order = "by sorting: the index of YCSB_KEY is in another order, scans are in byte order";
+            info.settings.insert("scan_order".to_owned(), order.to_owned());
+        }
+        info.statements = sql::texts(table, wording(found));
+        if let Some(scan) = info.statements.get_mut(OpKind::Scan.name()) {
+            *scan = found.product.scan(scan);
+        }
+        info.warnings.clone_from(&self.warnings);
+        Ok(info)
+    }
+
+    async fn connect(&self, table: &TableSpec, _session: u32) -> Result<JdbcSession, TargetError> {
+        table.check_names(true)?;
+        let mut shards = (0..self.urls.len()).map(|shard| self.connected(shard)).collect::<Result<Vec<_>, _>>()?;
+        let known = *self.found.lock().expect("nobody panics holding it");
+        let found = match known {
+            Some(found) => found,
+            None => {
+                let (found, _) = self.describe(&mut shards[0])?;
+                self.scan_order(&mut shards[0], table, found)
+            }
+        };
+        let mut session = JdbcSession {
+            shards,
+            table: table.clone(),
+            found,
+            statements: Statements::new(),
+            isolation: self.isolation,
+            deadline: self.op_timeout.map(|timeout| Deadline { timeout, op_id: None, began: Instant::now() }),
+            password: self.password.clone(),
+        };
+        for (kind, fields) in sql::shapes(table) {
+            let text = session.text(kind, &fields).map_err(TargetError::Request)?;
+            session.prepare(kind, fields, &text).map_err(|error| self.refused("prepare a statement", &error))?;
+        }
+        Ok(session)
+    }
+}
+
+fn wording(found: Found) -> Wording {
+    Wording { placeholder: Placeholder::Question, scan_key: found.scan_key }
+}
+
+/// Time for opening a connection: that of a replay.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl Jdbc {
+    fn understand(target: &Target, env_classpath: Option<String>) -> Result<Jdbc, TargetError> {
+        let herddb = target.db == "herddb";
+        let property = |name: &str| target.property(name).map(str::to_owned);
+        let text = target.url.clone().or_else(|| property("db.url")).or(herddb.then(|| HERDDB_URL.to_owned()));
+        let Some(text) = text else {
+            return Err(TargetError::Request(
+                "--db jdbc needs the database's URL: --url jdbc:… or -p db.url=jdbc:…".to_owned(),
+            ));
+        };
+        let urls: Vec<String> =
+            shards::urls(&text, target.property("db.urlsharddelim")).into_iter().map(str::to_owned).collect();
+        if urls.is_empty() || urls.iter().any(|url| !url.starts_with("jdbc:")) {
+            return Err(TargetError::Request(
+                "the URL of a JDBC database begins with jdbc: (it is not shown here, it may hold a password)"
+                    .to_owned(),
+            ));
+        }
+        let classpath = property("jdbc.classpath").or(env_classpath).unwrap_or_default();
+        let fetch_size = match target.property("jdbc.fetchsize") {
+            // YCSB's own default, −1, means that the driver decides.
+            Some(text) => text.parse::<i32>().map_err(|_| {
+                TargetError::Request(format!("jdbc.fetchsize={text:?} is not a number of rows"))
+            })?,
+            None => 0,
+        };
+        let autocommit = truth(target, "jdbc.autocommit", true)?;
+        let mut warnings = Vec::new();
+        if let Some(size) = target.property("db.batchsize")
+            && !["-1", "0", "1"].contains(&size)
+        {
+            warnings.push(format!(
+                "db.batchsize={size} has no effect: every insert is sent by itself{}",
+                if autocommit { "" } else { " and committed" }
+            ));
+        }
+        if truth(target, "jdbc.batchupdateapi", false)? {
+            warnings.push(
+                "jdbc.batchupdateapi=true has no effect: every insert is sent by itself, and its time is its own"
+                    .to_owned(),
+            );
+        }
+        let isolation = target.property("jdbc.isolation").unwrap_or("serializable");
+        Ok(Jdbc {
+            address: urls.iter().map(|url| address_of(url)).collect::<Vec<_>>().join(";"),
+            urls,
+            class: property("db.driver").or(herddb.then(|| "herddb.jdbc.Driver".to_owned())).unwrap_or_default(),
+            user: property("db.user").or(herddb.then(|| "sa".to_owned())).unwrap_or_default(),
+            password: property("db.passwd").or(herddb.then(|| "hdb".to_owned())).unwrap_or_default(),
+            classpath: classpath::expand(&classpath).map_err(TargetError::Request)?,
+            fetch_size: fetch_size.max(0),
+            autocommit,
+            isolation: level(isolation)?,
+            jvm_arguments: property("jdbc.jvmargs").unwrap_or_default(),
+            java_home: property("jdbc.java_home").map(PathBuf::from),
+            op_timeout: target.op_timeout,
+            warnings,
+            found: Mutex::new(None),
+        })
+    }
+
+    /// Opens a connection to a shard.
+    fn connected(&self, shard: usize) -> Result<Helper, TargetError> {
+        let mut helper = Helper::new(&self.jvm_arguments, self.java_home.as_deref()).map_err(no_machine)?;
+        let limit = self.op_timeout.unwrap_or(CONNECT_TIMEOUT).clamp(Duration::from_secs(1), CONNECT_TIMEOUT);
+        helper.begin();
+        helper.text(self.class.as_bytes());
+        helper.text(self.urls[shard].as_bytes());
+        helper.text(self.user.as_bytes());
+        helper.text(self.password.as_bytes());
+        helper.text(if self.autocommit { b"true" } else { b"false" });
+        helper.text(limit.as_millis().to_string().as_bytes());
+        helper.text(self.classpath.len().to_string().as_bytes());
+        for jar in &self.classpath {
+            helper.text(jar.as_os_str().as_encoded_bytes());
+        }
+        match helper.call(Request::Connect, self.fetch_size, None) {
+            Ok(_) => Ok(helper),
+            Err(complaint) => Err(self.unreachable(shard, &complaint)),
+        }
+    }
+
+    /// Why there is no connection, and what to try.
+    fn unreachable(&self, shard: usize, complaint: &Complaint) -> TargetError {
+        let address = address_of(&self.urls[shard]);
+        let words = self.without_secrets(errors::words(complaint));
+        let code = errors::code(complaint);
+        let is = |name: &str| complaint.classes.contains(name);
+        let jars = match self.classpath.len() {
+            0 => "no jar was given".to_owned(),
+            1 => format!("not in {}", self.classpath[0].display()),
+            count => format!("not in the {count} jars and folders of the class path"),
+        };
+        let how = "give the driver's jar as -cp driver.jar or -p jdbc.classpath=driver.jar";
+        if is("java.util.NoSuchElementException") {
+            return TargetError::Unusable(if self.class.is_empty() {
+                format!("no JDBC driver for {address} was found ({jars}); {how}, and its class as -p db.driver=… if it is not announced in the jar")
+            } else {
+                format!("the driver {} does not accept the URL {address}; check both", self.class)
+            });
+        }
+        if complaint.classes.starts_with("java.lang.ClassNotFoundException") {
+            return TargetError::Unusable(format!(
+                "the JDBC driver {} was not found: {jars}; {how}",
+                self.class
+            ));
+        }
+        if complaint.classes.starts_with("java.lang.ClassCastException") {
+            return TargetError::Request(format!("db.driver={} is not a JDBC driver", self.class));
+        }
+        if complaint.classes.starts_with("java.lang.NoClassDefFoundError") {
+            return TargetError::Unusable(format!(
+                "the JDBC driver {} needs a class that is not in the class path: {words}; add the jars it depends on",
+                self.class
+            ));
+        }
+        if complaint.classes.starts_with("java.lang.UnsupportedClassVersionError") {
+            return TargetError::Unusable(format!("the JDBC driver needs a newer Java: {words}"));
+        }
+        let login = ["28", "1045"].iter().any(|start| complaint.sqlstate.starts_with(start))
+            || complaint.vendor == 1045
+            || is("SQLInvalidAuthorizationSpecException")
+            || complaint.message.to_ascii_lowercase().contains("authentication");
+        let cause = ["UnknownHostException", "ConnectException", "SocketTimeoutException", "SQLTimeoutException"]
+            .into_iter()
+            .find(|name| is(name) || complaint.message.contains(name));
+        TargetError::Unusable(match cause {
+            _ if login => {
+                format!("{address} refused user {:?}: {words} ({code}); check db.user and db.passwd", self.user)
+            }
+            Some("UnknownHostException") => format!("the host of {address} is unknown: {words}; check its name"),
+            Some("ConnectException") => {
+                format!("nobody listens at {address}: {words}; is the server running at this host and port?")
+            }
+            Some(_) => format!(
+                "{address} does not answer: {words}; is the host right, and does a firewall let us through?"
+            ),
+            None => format!("cannot connect to {address}: {words} ({code})"),
+        })
+    }
+
+    /// The connection is there, but what we asked for was refused.
+    fn refused(&self, doing: &str, complaint: &Complaint) -> TargetError {
+        let words = self.without_secrets(errors::words(complaint));
+        TargetError::Unusable(format!("{} refused to {doing}: {words} ({})", self.address, errors::code(complaint)))
+    }
+
+    /// Drivers like to repeat the URL.
+    fn without_secrets(&self, words: String) -> String {
+        let mut words = words;
+        for url in &self.urls {
+            words = words.replace(url.as_str(), &address_of(url));
+        }
+        hide(words, &self.password)
+    }
+
+    /// Who answered.
+    fn describe(&self, helper: &mut Helper) -> Result<(Found, ServerInfo), TargetError> {
+        helper.begin();
+        let count = helper.call(Request::Describe, 0, None).map_err(|error| self.refused("say what it is", &error))?;
+        let mut answer = helper.answer();
+        let mut told = std::collections::BTreeMap::new();
+        for _ in 0..count {
+            let name = answer.text().unwrap_or_default().to_owned();
+            told.insert(name, answer.text().unwrap_or_default().trim().to_owned());
+        }
+        let mut take = |name: &str| told.remove(name).unwrap_or_default();
+        let (name, version) = (take("product"), take("version"));
+        let mut product = Product::named(&name);
+        let mut info = ServerInfo {
+            address: self.address.clone(),
+            // Some repeat their name in the version.
+            version: if version.starts_with(&name) { version } else { format!("{name} {version}") },
+            ..ServerInfo::default()
+        };
+        info.settings.insert("driver".to_owned(), format!("{} {}", take("driver"), take("driver_version")));
+        let isolation = take("isolation");
+        let isolation = LEVELS.iter().find(|level| level.1.to_string() == isolation).map_or("none", |level| level.0);
+        info.settings.insert("isolation".to_owned(), isolation.to_owned());
+        for name in ["autocommit", "java"] {
+            info.settings.insert(name.to_owned(), take(name));
+        }
+        for (name, query) in product.settings {
+            // What a server does not know is no news.
+            if let Ok(Some(value)) = ask(helper, query) {
+                info.settings.insert((*name).to_owned(), value);
+            }
+        }
+        if let Some(version) = info.settings.remove("server_version") {
+            // CockroachDB and YugabyteDB pass for PostgreSQL until asked.
+            let relative = Product::named(&version);
+            if ["CockroachDB", "-YB-"].contains(&relative.name) {
+                product = relative;
+            }
+            info.version = version;
+        }
+        info.settings.retain(|_, value| !value.is_empty());
+        Ok((Found { product, scan_key: KEY }, info))
+    }
+
+    /// By what a scan orders: for a table of another hand in PostgreSQL, perhaps not by the key itself.
+    fn scan_order(&self, helper: &mut Helper, table: &TableSpec, found: Found) -> Found {
+        if found.product.name != "PostgreSQL" {
+            return found;
+        }
+        let query = format!(
+            "SELECT CASE WHEN c.collname IN ('C', 'POSIX', 'ucs_basic') OR c.collname LIKE 'C.%' \
+             OR c.collname = 'default' AND d.datcollate IN ('C', 'POSIX') \
+             OR c.collname = 'default' AND d.datcollate LIKE 'C.%' THEN 'bytes' ELSE 'other' END \
+             FROM pg_attribute a JOIN pg_database d ON d.datname = current_database() \
+             JOIN pg_collation c ON c.oid = a.attcollation \
+             WHERE a.attrelid = to_regclass('{}')::oid AND lower(a.attname) = 'ycsb_key'",
+            table.name
+        );
+        match ask(helper, &query) {
+            Ok(Some(order)) if order == "other" => Found { scan_key: "YCSB_KEY COLLATE \"C\"", ..found },
+            _ => found,
+        }
+    }
+
+    fn prepare_table(
+        &self,
+        helper: &mut Helper,
+        product: &Product,
+        table: &TableSpec,
+        preparation: Preparation,
+    ) -> Result<(), TargetError> {
+        let mut columns = self.columns(helper, table)?;
+        if preparation == Preparation::DropAndCreate && columns.is_some() {
+            self.execute(helper, "drop the table", &format!("DROP TABLE {}", table.name))?;
+            columns = None;
+        }
+        if preparation == Preparation::CreateIfEmpty && columns.is_some() {
+            helper.begin();
+            helper.text(products::any_row(table).as_bytes());
+            let rows = helper.call(Request::Ask, 1, None).map_err(|error| self.refused("look into the table", &error))?;
+            if rows > 0 {
+                return Err(TargetError::NotEmpty { table: table.name.clone(), address: self.address.clone() });
+            }
+        }
+        if columns.is_none() {
+            if preparation == Preparation::UseExisting {
+                return Err(TargetError::Unusable(format!(
+                    "there is no table {} at {}; run the load phase first (--phase load), \
+                     or name another table (-p table=…) or database",
+                    table.name, self.address
+                )));
+            }
+            self.execute(helper, "create the table", &product.create_table(table))?;
+            columns = self.columns(helper, table)?;
+        }
+        self.check_columns(table, &columns.unwrap_or_default())
+    }
+
+    fn execute(&self, helper: &mut Helper, doing: &str, text: &str) -> Result<(), TargetError> {
+        helper.begin();
+        helper.text(text.as_bytes());
+        helper.call(Request::Execute, 0, None).map(|_| ()).map_err(|error| self.refused(doing, &error))
+    }
+
+    /// Names and types of the table's columns; `None` if there is no such table.
+    fn columns(&self, helper: &mut Helper, table: &TableSpec) -> Result<Option<Vec<Column>>, TargetError> {
+        helper.begin();
+        helper.text(products::look_at(table).as_bytes());
+        let complaint = match helper.call(Request::Columns, 0, None) {
+            Ok(count) => {
+                let mut answer = helper.answer();
+                let mut text = || answer.text().unwrap_or_default().to_owned();
+                let column = |_| Column {
+                    name: text(),
+                    jdbc_type: text().parse().unwrap_or(0),
+                    type_name: text(),
+                };
+                return Ok(Some((0..count).map(column).collect()));
+            }
+            Err(complaint) => complaint,
+        };
+        // It failed because there is no table, or for another reason: the catalogue knows.
+        let (schema, name) = table.name.split_once('.').unwrap_or(("", &table.name));
+        helper.begin();
+        helper.text(schema.as_bytes());
+        helper.text(name.as_bytes());
+        match helper.call(Request::Tables, 0, None) {
+            Ok(0) if !complaint.closed => Ok(None),
+            _ => Err(self.refused("look at the table", &complaint)),
+        }
+    }
+
+    fn check_columns(&self, table: &TableSpec, columns: &[Column]) -> Result<(), TargetError> {
+        let (name, address) = (&table.name, &self.address);
+        for needed in std::iter::once(KEY).chain(table.fields.iter().map(String::as_str)) {
+            let Some(column) = columns.iter().find(|column| column.name.eq_ignore_ascii_case(needed)) else {
+                let existing: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
+                return Err(TargetError::Unusable(format!(
+                    "table {name} at {address} has no column {needed} (it has {}); \
+                     load it again with --drop, or name another table (-p table=…)",
+                    existing.join(", ")
+                )));
+            };
+            if !column.holds_text() {
+                return Err(TargetError::Unusable(format!(
+                    "column {needed} of table {name} at {address} is of type {}, not text; \
+                     load it again with --drop, or name another table (-p table=…)",
+                    column.type_name
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A column of the table.
+#[derive(Debug)]
+struct Column {
+    name: String,
+    /// By the constants of `java.sql.Types`.
+    jdbc_type: i32,
+    type_name: String,
+}
+
+impl Column {
+    fn holds_text(&self) -> bool {
+        // Numbers and times; anything else (CHAR, VARCHAR, CLOB, BLOB, OTHER, …) may take a string.
+        !matches!(self.jdbc_type, -7..=-5 | 2..=8 | 16 | 91..=93 | 2012..=2014)
+    }
+}
+
+/// The only value of a query's answer.
+fn ask(helper: &mut Helper, query: &str) -> Result<Option<String>, Box<Complaint>> {
+    helper.begin();
+    helper.text(query.as_bytes());
+    let rows = helper.call(Request::Ask, 1, None)?;
+    Ok(if rows == 0 { None } else { helper.answer().text().map(str::to_owned) })
+}
+
+fn no_machine(why: NoMachine) -> TargetError {
+    TargetError::Unusable(match why {
+        NoMachine::NotFound(places) => format!(
+            "JDBC needs a Java runtime, and there is none (looked in {places}); install one, \
+             e.g. apt-get install default-jre-headless, or say where it is: JAVA_HOME or -p jdbc.java_home=…"
+        ),
+        NoMachine::Broken(library, why) => format!(
+            "the Java runtime {} does not start: {why}; check jdbc.jvmargs, and the memory that is free",
+            library.display()
+        ),
+    })
+}
+
+/// Isolation levels, by the constants of `java.sql.Connection`.
+const LEVELS: &[(&str, i32)] =
+    &[("read uncommitted", 1), ("read committed", 2), ("repeatable read", 4), ("serializable", 8)];
+
+fn level(text: &str) -> Result<i32, TargetError> {
+    let wanted = text.trim().to_ascii_lowercase().replace(['-', '_'], " ");
+    LEVELS[1..].iter().find(|level| level.0 == wanted).map(|level| level.1).ok_or_else(|| {
+        TargetError::Request(format!(
+            "jdbc.isolation={text:?} is not known; use one of read committed, repeatable read, serializable"
+        ))
+    })
+}
+
+fn truth(target: &Target, name: &str, default: bool) -> Result<bool, TargetError> {
+    match target.property(name).map(str::to_ascii_lowercase).as_deref() {
+        None => Ok(default),
+        Some("true") => Ok(true),
+        Some("false") => Ok(false),
+        Some(other) => Err(TargetError::Request(format!("{name}={other:?} is neither true nor false"))),
+    }
+}
+
+/// The part of a URL that names the database, without user, password and options.
+fn address_of(url: &str) -> String {
+    let end = url.find(['?', ';', '&']).unwrap_or(url.len());
+    let base = &url[..end];
+    // user:password@host, and Oracle's jdbc:oracle:thin:user/password@host.
+    let Some(at) = url.rfind('@') else { return base.to_owned() };
+    let begin = match url[..at].find("//") {
+        Some(slashes) => slashes + 2,
+        None => url[..at].find(|c| c == '/').and_then(|slash| url[..slash].rfind(':')).map_or(at, |colon| colon + 1),
+    };
+    let rest = &url[at + 1..];
+    let end = rest.find(['?', ';', '&']).unwrap_or(rest.len());
+    format!("{}{}", &url[..begin], &rest[..end])
+}
+
+fn hide(words: String, password: &str) -> String {
+    if password.is_empty() || password == "hdb" { words } else { words.replace(password, "***") }
+}
+
+impl JdbcSession {
+    fn text(&self, kind: OpKind, fields: &[u32]) -> Result<String, String> {
+        let text = sql::statement(&self.table, wording(self.found), kind, fields)?;
+        Ok(if kind == OpKind::Scan { self.found.product.scan(&text) } else { text })
+    }
+
+    /// Prepares a statement on every shard.
+    fn prepare(&mut self, kind: OpKind, fields: Vec<u32>, text: &str) -> Result<i32, Box<Complaint>> {
+        let mut number = 0;
+        for helper in &mut self.shards {
+            helper.begin();
+            helper.text(text.as_bytes());
+            number = helper.call(Request::Prepare, i32::from(kind == OpKind::Scan), None)? as i32;
+        }
+        self.statements.add(kind, fields, number);
+        Ok(number)
+    }
+
+    /// The statement for this shape; one that the trace did not announce is prepared now.
+    #[inline]
+    fn statement(&mut self, kind: OpKind, fields: &[Field<'_>]) -> Result<i32, Outcome> {
+        if let Some(number) = self.statements.get(kind, fields) {
+            return Ok(*number);
+        }
+        let numbers = sql::numbers(fields);
+        let text = self
+            .text(kind, &numbers)
+            .map_err(|message| Outcome::failed(Status::Rejected, Recovery::Fatal, "", message))?;
+        self.prepare(kind, numbers, &text).map_err(|complaint| self.failure(&complaint, false))
+    }
+
+    #[inline]
+    fn left(&mut self, op: &Op<'_>) -> Option<Duration> {
+        self.deadline.as_mut().map(|deadline| deadline.left(op.id))
+    }
+
+    fn fetch<R: Rows>(&mut self, op: &Op<'_>, kind: OpKind, rows: &mut R) -> Result<u32, Outcome> {
+        let statement = self.statement(kind, op.fields)?;
+        let left = self.left(op);
+        let scan = kind == OpKind::Scan;
+        let fields = if op.fields.is_empty() { self.table.fields.len() } else { op.fields.len() };
+        let top = self.found.product.limit == Limit::Top;
+        let shard = shards::shard_of(op.key, self.shards.len());
+        let helper = &mut self.shards[shard];
+        helper.begin();
+        if scan && top {
+            helper.number(op.scan_len as i32);
+        }
+        helper.text(op.key.as_bytes());
+        if scan && !top {
+            helper.number(op.scan_len as i32);
+        }
+        let count = match helper.call(Request::Query, statement, left) {
+            Ok(count) => count,
+            Err(complaint) => return Err(self.failure(&complaint, false)),
+        };
+        let mut answer = helper.answer();
+        for _ in 0..count {
+            if scan {
+                rows.row(answer.text().unwrap_or_default());
+            } else {
+                rows.row(op.key);
+                if fields == 0 {
+                    answer.value();
+                }
+            }
+            for position in 0..fields {
+                rows.field(sql::number_of(op.fields, position), answer.value());
+            }
+        }
+        Ok(count)
+    }
+
+    fn change(&mut self, op: &Op<'_>, kind: OpKind, fields: &[Field<'_>]) -> Result<u32, Outcome> {
+        let statement = self.statement(kind, fields)?;
+        let left = self.left(op);
+        // Java's strings would turn other bytes into question marks.
+        if let Some(field) = fields.iter().find(|field| str::from_utf8(field.value).is_err()) {
+            let name = &self.table.fields[field.number as usize];
+            let message = format!("the value of {name} is not text in UTF-8, and JDBC binds it as text");
+            return Err(Outcome::failed(Status::Rejected, Recovery::Fatal, "", message));
+        }
+        let shard = shards::shard_of(op.key, self.shards.len());
+        let helper = &mut self.shards[shard];
+        helper.begin();
+        if kind == OpKind::Insert {
+            helper.text(op.key.as_bytes());
+        }
+        for field in fields {
+            helper.text(field.value);
+        }
+        if kind != OpKind::Insert {
+            helper.text(op.key.as_bytes());
+        }
+        match helper.call(Request::Update, statement, left) {
+            Ok(count) => Ok(count),
+            Err(complaint) => Err(self.failure(&complaint, true)),
+        }
+    }
+
+    #[cold]
+    fn failure(&self, complaint: &Complaint, wrote: bool) -> Outcome {
+        let mut outcome = errors::failure(complaint, wrote);
+        if let Some(failure) = &mut outcome.failure {
+            failure.message = hide(std::mem::take(&mut failure.message), &self.password);
+        }
+        outcome
+    }
+}
+
+impl Session for JdbcSession {
+    async fn read<R: Rows>(&mut self, op: &Op<'_>, rows: &mut R) -> Outcome {
+        found(self.fetch(op, OpKind::Read, rows))
+    }
+
+    async fn update(&mut self, op: &Op<'_>) -> Outcome {
+        found(self.change(op, OpKind::Update, op.fields))
+    }
+
+    async fn insert(&mut self, op: &Op<'_>) -> Outcome {
+        self.change(op, OpKind::Insert, op.fields).map_or_else(|failure| failure, Outcome::ok)
+    }
+
+    async fn scan<R: Rows>(&mut self, op: &Op<'_>, rows: &mut R) -> Outcome {
+        self.fetch(op, OpKind::Scan, rows).map_or_else(|failure| failure, Outcome::ok)
+    }
+
+    async fn delete(&mut self, op: &Op<'_>) -> Outcome {
+        found(self.change(op, OpKind::Delete, &[]))
+    }
+
+    async fn read_modify_write_transaction<R: Rows>(&mut self, op: &Op<'_>, rows: &mut R) -> Outcome {
+        let shard = shards::shard_of(op.key, self.shards.len());
+        let (isolation, left) = (self.isolation, self.left(op));
+        let end = |session: &mut JdbcSession, request, number, left| {
+            let helper = &mut session.shards[shard];
+            helper.begin();
+            helper.call(request, number, left)
+        };
+        if let Err(complaint) = end(self, Request::Begin, isolation, left) {
+            return self.failure(&complaint, false);
+        }
+        let mut outcome = self.read_modify_write(op, rows).await;
+        if outcome.status == Status::Ok {
+            let left = self.left(op);
+            match end(self, Request::Commit, 0, left) {
+                Ok(_) => return outcome,
+                Err(complaint) => outcome = self.failure(&complaint, true),
+            }
+        }
+        // What broke before the commit has changed nothing, even if the update was under way.
+        let _ = end(self, Request::Rollback, 0, None);
+        outcome
+    }
+}
+
+fn found(rows: Result<u32, Outcome>) -> Outcome {
+    match rows {
+        Ok(0) => Outcome::bare(Status::NotFound),
+        Ok(rows) => Outcome::ok(rows),
+        Err(failure) => failure,
+    }
+}
