@@ -49,6 +49,22 @@ contract! {
         #[cfg(feature = "postgres")]
         yugabyte: ycsb_trace::driver::postgres::Postgres =
             |clause| super::on_postgres("yugabyte", clause);
+        #[cfg(feature = "jdbc")]
+        jdbc_h2: ycsb_trace::driver::jdbc::Jdbc = |clause| async move {
+            let url = format!("jdbc:h2:mem:{clause};DB_CLOSE_DELAY=-1");
+            crate::support::Place::at(crate::support::java::with_driver(&url, "h2.jar"))
+        };
+        #[cfg(feature = "jdbc")]
+        herddb: ycsb_trace::driver::jdbc::Jdbc =
+            |clause| async move { crate::support::Place::at(crate::support::java::on_herd(clause)) };
+        #[cfg(all(feature = "jdbc", feature = "postgres"))]
+        jdbc_postgres: ycsb_trace::driver::jdbc::Jdbc = |clause| async move {
+            let url = crate::support::postgres::database(&super::legible("jdbc", clause)).await;
+            let url = format!("jdbc:postgresql://{}", url.split_once('@').unwrap().1);
+            let mut target = crate::support::java::with_driver(&url, "postgresql.jar");
+            target.properties.insert("db.user".to_owned(), crate::support::postgres::TRUSTED.to_owned());
+            crate::support::Place::at(target)
+        };
     }
     clauses: [
         values_read_back_are_the_values_written,
@@ -81,9 +97,14 @@ contract! {
 /// A database of the test's own on the test's PostgreSQL.
 #[cfg(feature = "postgres")]
 async fn on_postgres(db: &str, clause: &str) -> Place<ycsb_trace::driver::postgres::Postgres> {
-    // The name must be short, distinct and legible in the server's log.
-    let name: String = format!("{db}_{clause}").chars().take(60).collect();
+    let name = legible(db, clause);
     Place::at(crate::support::target(db, &crate::support::postgres::database(&name).await))
+}
+
+/// The name of a test's database: short, distinct and legible in the server's log.
+#[cfg(feature = "postgres")]
+fn legible(db: &str, clause: &str) -> String {
+    format!("{db}_{clause}").chars().take(60).collect()
 }
 
 const ABC: [&str; 3] = ["a", "b", "c"];

@@ -271,6 +271,7 @@ public final class Helper {
         String url = next();
         String user = next();
         String password = next();
+        String schema = next();
         autocommit = next().equals("true");
         long limit = Long.parseLong(next());
         int jars = Integer.parseInt(next());
@@ -313,6 +314,7 @@ public final class Helper {
         }
         if (connection == null) throw new NoSuchElementException(driver.getClass().getName());
         if (connection.getAutoCommit() != autocommit) connection.setAutoCommit(autocommit);
+        if (!schema.isEmpty()) connection.setSchema(schema);
         return 0;
     }
 

@@ -19,7 +19,7 @@ use jni::signature::{Primitive, ReturnType};
 use jni::sys::jvalue;
 use jni::{Env, InitArgsBuilder, JavaVM, jni_sig, jni_str};
 
-/// Compiled from Helper.java with `javac --release 8 -g:none`.
+/// Compiled from Helper.java by scripts/helper-class.
 const HELPER: &[u8] = include_bytes!("Helper.class");
 
 /// Stops HotSpot from taking SIGINT and SIGTERM, which are ours, and bounds its memory.

@@ -35,6 +35,7 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("db.urlsharddelim", ";", "what separates them instead"),
     ("db.user", "", "user (HerdDB: sa)"),
     ("db.passwd", "", "password (HerdDB: hdb)"),
+    ("jdbc.schema", "", "schema of every connection (HerdDB: tablespace); without it, the database decides"),
     ("jdbc.fetchsize", "", "rows that a scan fetches at once; without it, the driver decides"),
     ("jdbc.autocommit", "true", "false: every operation is followed by a commit of its own"),
     ("jdbc.isolation", "serializable", "of --rmw transaction: read committed, repeatable read or serializable"),
@@ -42,6 +43,20 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("jdbc.java_home", "", "where Java is; else $JAVA_HOME, the java on the PATH, /usr/lib/jvm"),
     ("db.batchsize", "", "not honoured: every insert is sent and committed by itself"),
     ("jdbc.batchupdateapi", "false", "not honoured, likewise"),
+];
+
+const UPDATE: (&str, &str) = ("an update", "UPDATE of the fields named; a missing row is NOT_FOUND");
+
+const DEFAULTS: &[(&str, &str)] = &[
+    ("isolation", "the database's own default, one transaction for every operation; of --rmw transaction: serializable"),
+    ("durability", "the database's own default; nothing is OK before it is committed"),
+    UPDATE,
+];
+
+const HERDDB_DEFAULTS: &[(&str, &str)] = &[
+    ("isolation", "read committed, which is all it has; of --rmw transaction too"),
+    ("durability", "every commit is synced to the server's log"),
+    UPDATE,
 ];
 
 /// A database, or several as shards.
@@ -53,6 +68,7 @@ pub struct Jdbc {
     class: String,
     user: String,
     password: String,
+    schema: String,
     classpath: Vec<PathBuf>,
     fetch_size: i32,
     autocommit: bool,
@@ -112,12 +128,18 @@ impl Driver for Jdbc {
             names: &["jdbc"],
             about: "any database with a JDBC driver; --url jdbc:…, -p jdbc.classpath=driver.jar",
             default_address: "",
+            example: "ycsb-trace replay --db jdbc workloada --url jdbc:postgresql://127.0.0.1:5432/test -p jdbc.classpath=postgresql.jar -p db.user=me",
+            defaults: DEFAULTS,
+            tested_against: "the drivers of PostgreSQL 42.7.14 and H2 2.4.240, with their real databases",
             options: OPTIONS,
         },
         Kind {
             names: &["herddb"],
             about: "HerdDB, by its JDBC driver; -p 'jdbc.classpath=herddb/*'",
             default_address: HERDDB_URL,
+            example: "ycsb-trace replay --db herddb workloada --threads 200 -p jdbc.classpath=herddb/*",
+            defaults: HERDDB_DEFAULTS,
+            tested_against: "a real HerdDB 0.29.0 server, over TCP",
             options: OPTIONS,
         },
     ];
@@ -241,6 +263,7 @@ impl Jdbc {
             class: property("db.driver").or(herddb.then(|| "herddb.jdbc.Driver".to_owned())).unwrap_or_default(),
             user: property("db.user").or(herddb.then(|| "sa".to_owned())).unwrap_or_default(),
             password: property("db.passwd").or(herddb.then(|| "hdb".to_owned())).unwrap_or_default(),
+            schema: property("jdbc.schema").unwrap_or_default(),
             classpath: classpath::expand(&classpath).map_err(TargetError::Request)?,
             fetch_size: fetch_size.max(0),
             autocommit,
@@ -262,6 +285,7 @@ impl Jdbc {
         helper.text(self.urls[shard].as_bytes());
         helper.text(self.user.as_bytes());
         helper.text(self.password.as_bytes());
+        helper.text(self.schema.as_bytes());
         helper.text(if self.autocommit { b"true" } else { b"false" });
         helper.text(limit.as_millis().to_string().as_bytes());
         helper.text(self.classpath.len().to_string().as_bytes());

@@ -1,6 +1,8 @@
 //! What the tests share: places for a table, sessions that are easy to call, the program, and
 //! a real PostgreSQL.
 
+#[cfg(feature = "jdbc")]
+pub mod java;
 mod machine;
 #[cfg(feature = "postgres")]
 pub mod postgres;
