@@ -32,6 +32,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
+import java.util.logging.Level;
+import java.util.logging.Logger;
 
 /**
  * One JDBC connection and its prepared statements, for the Rust half of this driver (jvm.rs), which
@@ -289,6 +291,7 @@ public final class Helper {
                 LOADERS.put(path, loader);
             }
         }
+        quiet();
         // Drivers look for their parts with the loader of the thread.
         Thread.currentThread().setContextClassLoader(loader);
         Driver driver = driver(name, url, loader);
@@ -316,6 +319,17 @@ public final class Helper {
         if (connection.getAutoCommit() != autocommit) connection.setAutoCommit(autocommit);
         if (!schema.isEmpty()) connection.setSchema(schema);
         return 0;
+    }
+
+    /** Some drivers log every failed operation to standard error; the results have them. */
+    private static void quiet() {
+        try {
+            if (System.getProperty("java.util.logging.config.file") == null) {
+                Logger.getLogger("").setLevel(Level.WARNING);
+            }
+        } catch (Throwable without) {
+            // A Java runtime without the module java.logging.
+        }
     }
 
     private static Driver driver(String name, String url, ClassLoader loader) throws Exception {

@@ -127,7 +127,7 @@ impl Driver for Jdbc {
         Kind {
             names: &["jdbc"],
             about: "any database with a JDBC driver; --url jdbc:…, -p jdbc.classpath=driver.jar",
-            default_address: "",
+            default_address: "none",
             example: "ycsb-trace replay --db jdbc workloada --url jdbc:postgresql://127.0.0.1:5432/test -p jdbc.classpath=postgresql.jar -p db.user=me",
             defaults: DEFAULTS,
             tested_against: "the drivers of PostgreSQL 42.7.14 and H2 2.4.240, with their real databases",
@@ -135,9 +135,9 @@ impl Driver for Jdbc {
         },
         Kind {
             names: &["herddb"],
-            about: "HerdDB, by its JDBC driver; -p 'jdbc.classpath=herddb/*'",
+            about: "HerdDB, by its JDBC driver; -p jdbc.classpath=herddb",
             default_address: HERDDB_URL,
-            example: "ycsb-trace replay --db herddb workloada --threads 200 -p jdbc.classpath=herddb/*",
+            example: "ycsb-trace replay --db herddb workloada --threads 200 -p jdbc.classpath=herddb",
             defaults: HERDDB_DEFAULTS,
             tested_against: "a real HerdDB 0.29.0 server, over TCP",
             options: OPTIONS,
