@@ -594,7 +594,7 @@ fn address_of(url: &str) -> String {
     let Some(at) = url.rfind('@') else { return base.to_owned() };
     let begin = match url[..at].find("//") {
         Some(slashes) => slashes + 2,
-        None => url[..at].find(|c| c == '/').and_then(|slash| url[..slash].rfind(':')).map_or(at, |colon| colon + 1),
+        None => url[..at].find('/').and_then(|slash| url[..slash].rfind(':')).map_or(at, |colon| colon + 1),
     };
     let rest = &url[at + 1..];
     let end = rest.find(['?', ';', '&']).unwrap_or(rest.len());

@@ -8,7 +8,7 @@ use crate::driver::{KEY, TableSpec};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// `… LIMIT ?`
-    Limit,
+    Last,
     /// `… FETCH FIRST ? ROWS ONLY`
     Fetch,
     /// `SELECT TOP (?) …`: the number comes before the start key.
@@ -37,7 +37,7 @@ const PLAIN: Product = Product {
     key: "YCSB_KEY VARCHAR(255) NOT NULL PRIMARY KEY",
     field: "TEXT",
     constraint: "",
-    limit: Limit::Limit,
+    limit: Limit::Last,
     settings: &[],
 };
 
@@ -119,7 +119,7 @@ impl Product {
     pub fn scan(&self, text: &str) -> String {
         let Some(body) = text.strip_suffix(" LIMIT ?") else { return text.to_owned() };
         match self.limit {
-            Limit::Limit => text.to_owned(),
+            Limit::Last => text.to_owned(),
             Limit::Fetch => format!("{body} FETCH FIRST ? ROWS ONLY"),
             Limit::Top => body.replacen("SELECT", "SELECT TOP (?)", 1),
         }
