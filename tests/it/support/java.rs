@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, OnceLock};
 
 use ycsb_trace::driver::Target;
@@ -38,6 +38,7 @@ pub struct Herd {
     pub port: u16,
     /// Its end ends the server.
     talk: Mutex<(ChildStdin, Lines<BufReader<ChildStdout>>)>,
+    _process: Child,
 }
 
 /// The HerdDB of this test binary.
@@ -81,7 +82,7 @@ impl Herd {
         let mut lines = BufReader::new(process.stdout.take().expect("a pipe")).lines();
         let ready = lines.find(|line| line.as_ref().is_ok_and(|line| line == "ready"));
         assert!(ready.is_some(), "HerdDB does not start; see {}/log", folder.display());
-        Herd { port, talk: Mutex::new((input, lines)) }
+        Herd { port, talk: Mutex::new((input, lines)), _process: process }
     }
 
     /// Lets the server execute a statement.
