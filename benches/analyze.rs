@@ -77,6 +77,7 @@ fn write(folder: &Path) -> std::path::PathBuf {
             end_ns: start_ns + service_ns,
             blocked_ns: NEVER_NS,
             last_start_ns: NEVER_NS,
+            txn: NEVER_NS,
             session: 0,
             rows: 1,
             attempts: 1,

@@ -25,6 +25,7 @@
 //! * [`workload`]: YCSB's properties, checked and typed, and its distributions.
 //! * [`driver`]: one file for each family of databases, one contract for all.
 //! * [`trace`]: what is on disk, both formats: names, types, encodings, versions, footers.
+//! * [`statement`]: SQL as a trace tells it, and the tables it works on.
 //! * [`record`]: numbers become keys and values.
 //! * [`op`], [`rng`], [`clock`]: the shared words, random streams that stay the same, and time.
 //!   They use nothing of ours.
@@ -49,6 +50,7 @@ pub mod op;
 pub mod record;
 pub mod replay;
 pub mod rng;
+pub mod statement;
 pub mod trace;
 pub mod verify;
 pub mod workload;

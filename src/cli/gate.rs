@@ -124,7 +124,7 @@ pub fn parse(text: &str) -> Result<Gate, Wrong> {
         }
         if !word.is_empty() {
             kind = Some(kind_named(word).ok_or_else(|| {
-                let kinds = OpKind::ALL.map(OpKind::name).join(", ");
+                let kinds = OpKind::YCSB.map(OpKind::name).join(", ");
                 reader.wrong(at, format!("this is no operation; write one of {kinds}"))
             })?);
         }
@@ -174,8 +174,13 @@ fn measure(name: &str) -> Option<Measure> {
 }
 
 fn kind_named(name: &str) -> Option<OpKind> {
-    let name = name.to_ascii_uppercase();
-    if name == "RMW" { Some(OpKind::ReadModifyWrite) } else { OpKind::from_name(&name) }
+    if name.eq_ignore_ascii_case("RMW") {
+        return Some(OpKind::ReadModifyWrite);
+    }
+    // A statement's name is known when the trace is open, and that is after the gates are read.
+    let upper = OpKind::from_name(&name.to_ascii_uppercase());
+    let is_name = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    upper.or_else(|| is_name.then(|| OpKind::register(name)).flatten())
 }
 
 /// Nanoseconds. A bare number would be seconds for other options: too easy to get wrong here.

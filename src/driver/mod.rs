@@ -250,6 +250,8 @@ pub async fn execute<S: Session, R: Rows>(session: &mut S, op: &Op<'_>, rows: &m
         OpKind::Scan => session.scan(op, rows).await,
         OpKind::ReadModifyWrite => session.read_modify_write(op, rows).await,
         OpKind::Delete => session.delete(op).await,
+        // Statements are executed by `Session::call`.
+        _ => Outcome::UNSUPPORTED,
     }
 }
 

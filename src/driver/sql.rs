@@ -96,6 +96,7 @@ pub fn statement(
         }
         OpKind::Delete => format!("DELETE FROM {name} WHERE {KEY} = {}", parameter(1)),
         OpKind::ReadModifyWrite => return Err("a read-modify-write is two statements".to_owned()),
+        _ => return Err(format!("{} has a text of its own", kind.name())),
     })
 }
 

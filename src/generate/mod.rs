@@ -205,14 +205,14 @@ fn shapes(spec: &WorkloadSpec, phase: Phase) -> Vec<Shape> {
         return shapes.into_iter().collect();
     }
     let chooser = spec.op_chooser();
-    for kind in OpKind::ALL.into_iter().filter(|&kind| chooser.share(kind) > 0.0) {
+    for kind in OpKind::YCSB.into_iter().filter(|&kind| chooser.share(kind) > 0.0) {
         let fields = match kind {
             OpKind::Insert => vec![all.clone()],
             OpKind::Update | OpKind::ReadModifyWrite if spec.write_all_fields => vec![all.clone()],
             OpKind::Read if spec.read_all_fields && spec.read_all_fields_by_name => vec![all.clone()],
             OpKind::Read | OpKind::Scan if spec.read_all_fields => vec![Vec::new()],
             OpKind::Delete => vec![Vec::new()],
-            OpKind::Read | OpKind::Scan | OpKind::Update | OpKind::ReadModifyWrite => singles(),
+            _ => singles(),
         };
         add(kind, fields);
     }
@@ -312,7 +312,7 @@ pub fn generate(
         return Ok(None);
     }
     let mut meta = plan.meta();
-    for kind in OpKind::ALL {
+    for kind in OpKind::YCSB {
         if total.kinds[kind as usize] > 0 {
             meta.op_counts.insert(kind.name().to_owned(), total.kinds[kind as usize]);
         }

@@ -27,7 +27,7 @@ pub struct Carry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Operations per kind.
-    pub kinds: [u64; OpKind::ALL.len()],
+    pub kinds: [u64; OpKind::YCSB.len()],
     /// Operations with an `after`.
     pub dependent: u64,
 }
@@ -166,7 +166,7 @@ impl<'a> RowMaker<'a> {
             }
             OpKind::Read | OpKind::Scan if self.spec.read_all_fields => None,
             OpKind::Delete => None,
-            OpKind::Read | OpKind::Scan | OpKind::Update | OpKind::ReadModifyWrite => {
+            _ => {
                 let mut stream = Stream::at(self.draws, Purpose::Field, index);
                 one_field = [stream.below(u64::from(self.spec.field_count)) as u32];
                 Some(&one_field)

@@ -27,6 +27,10 @@ pub struct Block {
     number: u64,
     /// The operations.
     pub ops: OpBlock,
+    /// Units before this block: transactions of a statement trace, else operations.
+    pub first_unit: u64,
+    /// Units in it.
+    units: usize,
     claimed: AtomicUsize,
     /// For each row the operation before it on the same key, if that may still be unfinished.
     previous_on_key: Option<Vec<Option<NonZeroU64>>>,
@@ -40,11 +44,12 @@ impl Block {
         self.previous_on_key.as_ref()?[row].map(|previous| previous.get() - 1)
     }
 
-    /// The next row of this block that nobody has claimed.
+    /// The next row of this block that nobody has claimed; in a statement trace the next transaction,
+    /// whose rows are [`OpBlock::rows_of`] it.
     #[inline]
     pub fn claim(&self) -> Option<usize> {
-        let row = self.claimed.fetch_add(1, Ordering::Relaxed);
-        (row < self.ops.len()).then_some(row)
+        let unit = self.claimed.fetch_add(1, Ordering::Relaxed);
+        (unit < self.units).then_some(unit)
     }
 }
 
@@ -52,8 +57,8 @@ impl Block {
 struct State {
     /// The current block and those decoded ahead.
     blocks: VecDeque<Arc<Block>>,
-    /// Operations in blocks that are claimed to their end and gone.
-    exhausted_ops: u64,
+    /// Units in blocks that are claimed to their end and gone.
+    exhausted_units: u64,
     /// Nothing more will come.
     ended: bool,
     /// Nothing more is wanted.
@@ -76,6 +81,7 @@ impl Feed {
     /// With `completions`, every row learns which operation precedes it on its key.
     pub fn fill(&self, mut reader: TraceReader, completions: Option<&Completions>) {
         let mut keys = completions.map(KeyOrder::new);
+        let mut first_unit = 0;
         for number in 0.. {
             let next = reader.next_block();
             let previous = match (&mut keys, &next) {
@@ -85,8 +91,9 @@ impl Feed {
             let mut state = self.state.lock().expect("no panic under this lock");
             match next {
                 Ok(Some(ops)) => {
-                    let block =
-                        Block { number, ops, claimed: AtomicUsize::new(0), previous_on_key: previous };
+                    let (units, claimed) = (ops.units(), AtomicUsize::new(0));
+                    let block = Block { number, ops, first_unit, units, claimed, previous_on_key: previous };
+                    first_unit += units as u64;
                     state.blocks.push_back(Arc::new(block));
                 }
                 Ok(None) => state.ended = true,
@@ -114,7 +121,7 @@ impl Feed {
                 let mut state = self.state.lock().expect("no panic under this lock");
                 while state.blocks.front().is_some_and(|block| block.number < wanted) {
                     let gone = state.blocks.pop_front().expect("there is a front block");
-                    state.exhausted_ops = gone.ops.first_row + gone.ops.len() as u64;
+                    state.exhausted_units = gone.first_unit + gone.units as u64;
                     self.space.notify_one();
                 }
                 // Another lane may be ahead of us: then our next block is exhausted and gone, and
@@ -140,15 +147,15 @@ impl Feed {
     /// Has every operation of the trace been claimed?
     pub fn is_exhausted(&self) -> bool {
         let state = self.state.lock().expect("no panic under this lock");
-        let claimed = |block: &Arc<Block>| block.claimed.load(Ordering::Relaxed) >= block.ops.len();
+        let claimed = |block: &Arc<Block>| block.claimed.load(Ordering::Relaxed) >= block.units;
         state.closed || state.ended && state.blocks.iter().all(claimed)
     }
 
-    /// Operations claimed so far.
+    /// Units claimed so far: transactions of a statement trace, else operations.
     pub fn claimed(&self) -> u64 {
         let state = self.state.lock().expect("no panic under this lock");
-        state.blocks.front().map_or(state.exhausted_ops, |block| {
-            block.ops.first_row + block.claimed.load(Ordering::Relaxed).min(block.ops.len()) as u64
+        state.blocks.front().map_or(state.exhausted_units, |block| {
+            block.first_unit + block.claimed.load(Ordering::Relaxed).min(block.units) as u64
         })
     }
 

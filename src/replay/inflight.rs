@@ -6,6 +6,7 @@
 //! one exchange of its state, so that there are neither two rows of it nor none.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use crate::op::{NEVER_NS, OpKind, Sample, Status};
 
@@ -30,6 +31,11 @@ pub struct InFlight {
     start_ns: AtomicU64,
     blocked_ns: AtomicU64,
     last_start_ns: AtomicU64,
+    /// The transaction that is under way; [`NEVER_NS`] if operations are executed alone.
+    txn: AtomicU64,
+    /// Rows of that transaction that have ended: they are logged with its last one, because until
+    /// then it may be tried again. Only its session locks it while the run goes on.
+    ended: Mutex<Vec<Sample>>,
 }
 
 impl Default for InFlight {
@@ -43,6 +49,8 @@ impl Default for InFlight {
             start_ns: AtomicU64::new(0),
             blocked_ns: AtomicU64::new(0),
             last_start_ns: AtomicU64::new(0),
+            txn: AtomicU64::new(NEVER_NS),
+            ended: Mutex::default(),
         }
     }
 }
@@ -92,6 +100,16 @@ impl InFlight {
         self.state.store(IDLE, Ordering::Release);
     }
 
+    /// The operations that follow are those of transaction `txn`.
+    pub fn belong_to(&self, txn: u64) {
+        self.txn.store(txn, Ordering::Relaxed);
+    }
+
+    /// Rows of the transaction under way that have ended and are not logged.
+    pub fn ended(&self) -> MutexGuard<'_, Vec<Sample>> {
+        self.ended.lock().expect("no panic under this lock")
+    }
+
     /// Lets nothing start any more, and takes over what is under way.
     pub fn close(&self, session: u32) -> Closed {
         if self.exchange(IDLE, CLOSED) {
@@ -108,6 +126,7 @@ impl InFlight {
             end_ns: NEVER_NS,
             blocked_ns: self.blocked_ns.load(Ordering::Relaxed),
             last_start_ns: self.last_start_ns.load(Ordering::Relaxed),
+            txn: self.txn.load(Ordering::Relaxed),
             session,
             rows: 0,
             attempts: self.attempts.load(Ordering::Relaxed),

@@ -450,7 +450,7 @@ pub fn replay<D: Driver>(
 
     let (snapshots, progress) = sync_channel(16);
     let recording = spawn_recorder(&shared, logs, writer, plan.interval, snapshots)?;
-    let ending = watch(plan, &shared, trace.rows, origin, &progress, &reports, lanes, &mut on_event);
+    let ending = watch(plan, &shared, trace.units(), origin, &progress, &reports, lanes, &mut on_event);
     shared.feed.close();
     let Recorded { tally, lags, writer, disk_failure } = recording
         .join()
@@ -602,7 +602,7 @@ struct Ending {
 fn watch<D: Driver>(
     plan: &ReplayPlan,
     shared: &Shared<D>,
-    trace_rows: u64,
+    trace_units: u64,
     origin: Origin,
     progress: &mpsc::Receiver<Snapshot>,
     reports: &mpsc::Receiver<LaneReport>,
@@ -628,7 +628,7 @@ fn watch<D: Driver>(
         while let Ok(snapshot) = progress.try_recv() {
             let backlog = match plan.pace {
                 Pace::Rate(rate) => {
-                    let due = rate.due(origin.elapsed_ns()).min(trace_rows);
+                    let due = rate.due(origin.elapsed_ns()).min(trace_units);
                     Some(due.saturating_sub(shared.feed.claimed()))
                 }
                 Pace::Unpaced | Pace::Arrivals(_) => None,
@@ -697,6 +697,8 @@ fn begin_meta(plan: &ReplayPlan, trace: &TraceMeta, server: &ServerInfo, lanes: 
         complete: false,
         interrupted: true,
         rows: 0,
+        statements: trace.statements.0.iter().map(|statement| statement.name.clone()).collect(),
+        transactions: None,
         counts: BTreeMap::new(),
         errors: Vec::new(),
         overhead: OverheadMeta::default(),

@@ -36,7 +36,6 @@ fn histogram() -> Histogram<u64> {
 }
 
 /// Counts and distributions of a set of samples.
-#[derive(Default)]
 pub struct Tally {
     /// Rows per kind and status.
     pub counts: [[u64; Status::ALL.len()]; OpKind::ALL.len()],
@@ -44,6 +43,16 @@ pub struct Tally {
     pub latencies: [Option<Box<[Histogram<u64>; 3]>>; OpKind::ALL.len()],
     /// The latest end of any operation.
     pub last_end_ns: u64,
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        Tally {
+            counts: [[0; Status::ALL.len()]; OpKind::ALL.len()],
+            latencies: std::array::from_fn(|_| None),
+            last_end_ns: 0,
+        }
+    }
 }
 
 impl Tally {
@@ -220,21 +229,22 @@ pub fn record(
         let mut ended = lanes.iter().all(|lane| lane.samples.is_abandoned());
         if !ended && (over.insisted)() {
             let since = *over_since.get_or_insert_with(Instant::now);
-            unclosed.retain(|&(session, cell)| match cell.close(session) {
-                Closed::Idle => false,
-                Closed::NotYet => true,
-                Closed::Unanswered(mut sample) => {
-                    sample.code = failures.note(sample.kind, &unanswered(sample.kind), false);
-                    interval.add(
-                        sample.kind,
-                        sample.status,
-                        sample.intended_ns,
-                        sample.start_ns,
-                        sample.end_ns,
-                    );
-                    batch.samples.push(sample);
-                    false
+            let mut take = |sample: Sample| {
+                let Sample { kind, status, intended_ns, start_ns, end_ns, .. } = sample;
+                interval.add(kind, status, intended_ns, start_ns, end_ns);
+                batch.samples.push(sample);
+            };
+            unclosed.retain(|&(session, cell)| {
+                let closed = cell.close(session);
+                if closed == Closed::NotYet {
+                    return true;
                 }
+                cell.ended().drain(..).for_each(&mut take);
+                if let Closed::Unanswered(mut sample) = closed {
+                    sample.code = failures.note(sample.kind, &unanswered(sample.kind), false);
+                    take(sample);
+                }
+                false
             });
             ended = unclosed.is_empty() || since.elapsed() > LOGGING_LIMIT;
         }

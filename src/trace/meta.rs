@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::op::OpKind;
+use crate::statement::{Schema, Statements};
 
 /// Which half of a benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -111,6 +112,15 @@ pub struct TraceMeta {
     pub load_hash: Option<String>,
     /// Origin and licence of an imported trace.
     pub source: Option<String>,
+    /// What the names of a statement trace stand for; none in a trace of YCSB operations.
+    #[serde(default, skip_serializing_if = "Statements::is_empty")]
+    pub statements: Statements,
+    /// The tables of a statement trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Schema>,
+    /// Transactions in this file, if it is a statement trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transactions: Option<u64>,
 }
 
 impl TraceMeta {
@@ -138,7 +148,15 @@ impl TraceMeta {
             content_hash: String::new(),
             load_hash: None,
             source: None,
+            statements: Statements::default(),
+            schema: None,
+            transactions: None,
         }
+    }
+
+    /// What a session claims, and a rate counts: transactions in a statement trace, else operations.
+    pub fn units(&self) -> u64 {
+        self.transactions.unwrap_or(self.rows)
     }
 
     /// The shapes as the drivers take them; kinds of a newer program are left out.
@@ -224,6 +242,20 @@ pub struct HistogramMeta {
 /// The pace of an imported result: whether its operations had due times, and which, was not logged.
 pub const PACE_UNKNOWN: &str = "unknown";
 
+/// How the transactions of a statement trace ended. Those in flight when a run was cut off, and those
+/// never claimed, are in neither count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransactionsMeta {
+    /// In the trace.
+    pub planned: u64,
+    /// Every statement ended OK.
+    pub ok: u64,
+    /// A statement failed, and the rest was taken back or never executed.
+    pub failed: u64,
+    /// Tries after the first, all transactions together.
+    pub retries: u64,
+}
+
 /// The footer of a result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunMeta {
@@ -275,6 +307,12 @@ pub struct RunMeta {
     pub interrupted: bool,
     /// Rows in this file.
     pub rows: u64,
+    /// Names of the statements of a statement trace, in its order; none for YCSB operations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub statements: Vec<String>,
+    /// Transactions of a statement trace: in the trace, committed, and failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transactions: Option<TransactionsMeta>,
     /// Rows per kind and status; they add up to `rows`.
     pub counts: BTreeMap<String, BTreeMap<String, u64>>,
     /// First message and count of each error code.

@@ -15,6 +15,7 @@ use arrow_array::{
 };
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{Field, SchemaRef};
+use arrow_select::concat::concat_batches;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
@@ -25,6 +26,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::meta::TraceMeta;
 use super::{FOOTER_KEY, FileError, FileKind, Opened, inconsistent, trace_properties, trace_schema};
 use crate::op::OpKind;
+use crate::statement::Statements;
 
 /// The values of a written row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,6 +168,7 @@ pub struct ChunkBuilder {
     scan_lens: Nullable<i32>,
     at_ns: Nullable<i64>,
     after: Nullable<i64>,
+    txns: Nullable<i64>,
     hash: u128,
     hash_input: Vec<u8>,
 }
@@ -193,6 +196,7 @@ impl ChunkBuilder {
             scan_lens: Nullable::new(),
             at_ns: Nullable::new(),
             after: Nullable::new(),
+            txns: Nullable::new(),
             hash: 0,
             hash_input: Vec::new(),
         }
@@ -200,7 +204,18 @@ impl ChunkBuilder {
 
     /// Appends operation `id`.
     pub fn push(&mut self, id: u64, row: &Row<'_>) {
-        self.hash = self.hash.wrapping_add(row_hash(id, row, &mut self.hash_input));
+        self.push_in(id, row, None);
+    }
+
+    /// Rows so far.
+    pub fn rows(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Appends operation `id`, a part of transaction `txn`.
+    pub fn push_in(&mut self, id: u64, row: &Row<'_>, txn: Option<u64>) {
+        self.hash = self.hash.wrapping_add(row_hash(id, row, txn, &mut self.hash_input));
+        self.txns.push_number(txn);
         self.ids.push(id as i64);
         self.kinds.push(row.kind as i32);
         self.key_bytes.extend_from_slice(row.key);
@@ -258,7 +273,7 @@ impl ChunkBuilder {
             self.at_ns.finish_longs(),
             self.after.finish_longs(),
             Arc::new(Int32Array::new_null(rows)),
-            Arc::new(Int64Array::new_null(rows)),
+            self.txns.finish_longs(),
         ];
         (columns, self.hash)
     }
@@ -272,11 +287,20 @@ fn kind_array(kinds: Vec<i32>) -> ArrayRef {
 
 /// The hash of one logical row. Every variable part is preceded by its length, so that different
 /// rows cannot have the same input.
-fn row_hash(id: u64, row: &Row<'_>, input: &mut Vec<u8>) -> u128 {
+fn row_hash(id: u64, row: &Row<'_>, txn: Option<u64>, input: &mut Vec<u8>) -> u128 {
     const ABSENT: u64 = u64::MAX;
     input.clear();
     input.extend_from_slice(&id.to_le_bytes());
-    input.push(row.kind as u8);
+    match txn {
+        None => input.push(row.kind as u8),
+        // A statement's number is this process's own: its name counts.
+        Some(txn) => {
+            let name = row.kind.name();
+            input.extend_from_slice(&[u8::MAX, name.len() as u8]);
+            input.extend_from_slice(name.as_bytes());
+            input.extend_from_slice(&txn.to_le_bytes());
+        }
+    }
     input.extend_from_slice(&(row.key.len() as u32).to_le_bytes());
     input.extend_from_slice(row.key);
     let mut list = |items: Option<&[u32]>| {
@@ -430,6 +454,9 @@ pub struct OpBlock {
     scan_lens: Int32Array,
     at_ns: Int64Array,
     after: Int64Array,
+    txns: Int64Array,
+    /// The first row of each transaction, in a statement trace.
+    transactions: Option<Vec<u32>>,
 }
 
 /// The range of a row's items in the child of a list column, or `None` for null.
@@ -502,8 +529,74 @@ impl OpBlock {
         number(&self.after, row)
     }
 
+    /// The transaction of a row of a statement trace.
+    pub fn txn(&self, row: usize) -> Option<u64> {
+        number(&self.txns, row)
+    }
+
+    /// What sessions claim: transactions in a statement trace, else rows.
+    #[inline]
+    pub fn units(&self) -> usize {
+        self.transactions.as_ref().map_or(self.len(), Vec::len)
+    }
+
+    /// The rows of a transaction of this block.
+    pub fn rows_of(&self, transaction: usize) -> std::ops::Range<usize> {
+        let Some(starts) = &self.transactions else { return transaction..transaction + 1 };
+        let end = starts.get(transaction + 1).map_or(self.len(), |&end| end as usize);
+        starts[transaction] as usize..end
+    }
+
+    /// Finds the transactions, and checks their rows against the statements of the footer.
+    fn find_transactions(&mut self, path: &Path, statements: &Statements) -> Result<(), FileError> {
+        let mut starts: Vec<u32> = Vec::new();
+        for row in 0..self.len() {
+            let wrong = |what: String| inconsistent(path, format!("operation {} {what}", self.id(row)));
+            let Some(txn) = self.txn(row) else { return Err(wrong("belongs to no transaction".to_owned())) };
+            if row == 0 || self.txn(row - 1) != Some(txn) {
+                starts.push(row as u32);
+            }
+            let kind = self.kind(row);
+            if matches!(kind, OpKind::Begin | OpKind::Commit | OpKind::Rollback) {
+                continue;
+            }
+            let Some(statement) = statements.0.iter().find(|known| known.name == kind.name()) else {
+                return Err(wrong(format!("is {:?}, which the footer does not explain", kind.name())));
+            };
+            let parameters = items(&self.values, row).map_or(0, |range| range.len());
+            let per_group = statement.types.len();
+            let fits = match &statement.repeat {
+                None => parameters == per_group,
+                Some(_) => per_group > 0 && parameters > 0 && parameters % per_group == 0,
+            };
+            if !fits {
+                return Err(wrong(format!(
+                    "has {parameters} parameters, but {} takes {per_group}",
+                    kind.name()
+                )));
+            }
+            let table = self.table(row);
+            if !statement.tables.is_empty() && table.is_none_or(|table| table >= statement.tables.len()) {
+                return Err(wrong(format!("names table {table:?} of {}", statement.tables.len())));
+            }
+        }
+        self.transactions = Some(starts);
+        Ok(())
+    }
+
+    /// Position of a statement's table among its tables.
+    #[inline]
+    pub fn table(&self, row: usize) -> Option<usize> {
+        self.field_numbers(row)?.first().map(|&table| table as usize)
+    }
+
     /// Takes the columns of a decoded batch apart, checking what a hostile file could get wrong.
-    fn from_batch(path: &Path, first_row: u64, batch: &RecordBatch) -> Result<OpBlock, FileError> {
+    fn from_batch(
+        path: &Path,
+        first_row: u64,
+        batch: &RecordBatch,
+        statements: &Statements,
+    ) -> Result<OpBlock, FileError> {
         let column = |name| batch.column_by_name(name).expect("columns were checked at opening");
         use super::column::*;
         let kinds = decode_kinds(path, column(OP).as_dictionary::<Int32Type>())?;
@@ -512,7 +605,7 @@ impl OpBlock {
             column(VALUES).as_list::<i32>(),
             column(VALUE_LENS).as_list::<i32>(),
         );
-        let block = OpBlock {
+        let mut block = OpBlock {
             first_row,
             ids: column(OP_ID).as_primitive::<Int64Type>().values().clone(),
             kinds,
@@ -527,14 +620,19 @@ impl OpBlock {
             scan_lens: column(SCAN_LEN).as_primitive::<Int32Type>().clone(),
             at_ns: column(AT_NS).as_primitive::<Int64Type>().clone(),
             after: column(AFTER).as_primitive::<Int64Type>().clone(),
+            txns: column(TXN).as_primitive::<Int64Type>().clone(),
+            transactions: None,
         };
-        block.check(path)?;
+        block.check(path, !statements.is_empty())?;
+        if !statements.is_empty() {
+            block.find_transactions(path, statements)?;
+        }
         Ok(block)
     }
 
     /// A write must say which fields it writes, and with what; operations are numbered one after the
     /// other, and wait only for earlier ones, so that every wait ends.
-    fn check(&self, path: &Path) -> Result<(), FileError> {
+    fn check(&self, path: &Path, statements: bool) -> Result<(), FileError> {
         for row in 0..self.len() {
             if row > 0 && self.ids[row - 1].checked_add(1) != Some(self.ids[row]) {
                 let (before, id) = (self.id(row - 1), self.id(row));
@@ -547,7 +645,7 @@ impl OpBlock {
                 );
                 return Err(inconsistent(path, what));
             }
-            if !self.kinds[row].writes() {
+            if statements || !self.kinds[row].writes() {
                 continue;
             }
             let fields = self.field_numbers(row).map(<[i32]>::len);
@@ -587,6 +685,8 @@ pub struct TraceReader {
     batches: ParquetRecordBatchReader,
     next_row: u64,
     last_id: Option<u64>,
+    /// The beginning of a transaction whose other rows are still to be read.
+    carried: Option<RecordBatch>,
 }
 
 /// Decoded bytes per block: large enough to amortise decoding, small enough that a few blocks
@@ -599,6 +699,9 @@ impl TraceReader {
         let opened = super::open(path)?.expect(FileKind::Trace)?;
         let meta: TraceMeta = opened.meta()?;
         opened.check_columns(&trace_schema())?;
+        for statement in &meta.statements.0 {
+            OpKind::register(&statement.name).ok_or_else(|| too_many_statements(path))?;
+        }
         let Opened { path, parquet, file, .. } = opened;
         let rows = parquet.metadata().file_metadata().num_rows();
         if rows != meta.rows as i64 {
@@ -612,7 +715,7 @@ impl TraceReader {
             .with_batch_size(block_rows)
             .build()
             .map_err(|cause| FileError::Damaged { path: path.clone(), cause: cause.to_string() })?;
-        Ok(TraceReader { path, meta, batches, next_row: 0, last_id: None })
+        Ok(TraceReader { path, meta, batches, next_row: 0, last_id: None, carried: None })
     }
 
     /// What the trace says about itself.
@@ -622,10 +725,8 @@ impl TraceReader {
 
     /// The next block, or `None` at the end.
     pub fn next_block(&mut self) -> Result<Option<OpBlock>, FileError> {
-        let Some(batch) = self.batches.next() else { return Ok(None) };
-        let batch = batch
-            .map_err(|cause| FileError::Damaged { path: self.path.clone(), cause: cause.to_string() })?;
-        let block = OpBlock::from_batch(&self.path, self.next_row, &batch)?;
+        let Some(batch) = self.next_batch()? else { return Ok(None) };
+        let block = OpBlock::from_batch(&self.path, self.next_row, &batch, &self.meta.statements)?;
         if let (Some(before), false) = (self.last_id, block.is_empty())
             && block.id(0) != before + 1
         {
@@ -636,4 +737,37 @@ impl TraceReader {
         self.next_row += block.len() as u64;
         Ok(Some(block))
     }
+
+    /// The next rows; in a statement trace only whole transactions, because a session claims one whole.
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>, FileError> {
+        let damaged = |cause: String| FileError::Damaged { path: self.path.clone(), cause };
+        let mut carried = self.carried.take();
+        loop {
+            let Some(batch) = self.batches.next() else { return Ok(carried) };
+            let batch = batch.map_err(|cause| damaged(cause.to_string()))?;
+            if self.meta.statements.is_empty() {
+                return Ok(Some(batch));
+            }
+            let batch = match carried.take() {
+                None => batch,
+                Some(before) => concat_batches(&batch.schema(), [&before, &batch])
+                    .map_err(|cause| damaged(cause.to_string()))?,
+            };
+            let txns = batch.column_by_name(super::column::TXN).expect("columns were checked at opening");
+            let txns = txns.as_primitive::<Int64Type>();
+            let same = |row: usize| number(txns, row - 1) == number(txns, row);
+            match (1..batch.num_rows()).rev().find(|&row| !same(row)) {
+                None => carried = Some(batch),
+                Some(end) => {
+                    self.carried = Some(batch.slice(end, batch.num_rows() - end));
+                    return Ok(Some(batch.slice(0, end)));
+                }
+            }
+        }
+    }
+}
+
+/// No slot is left for a statement's name.
+pub(super) fn too_many_statements(path: &Path) -> FileError {
+    inconsistent(path, "it names more statements than this program can tell apart (55 over all open files)")
 }

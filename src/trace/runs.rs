@@ -185,7 +185,7 @@ impl RunWriter {
                 integers(samples, |sample| sample.attempts),
                 optional(samples, |sample| sample.last_start_ns),
                 integers(samples, |sample| sample.rows),
-                null_long.clone(),
+                optional(samples, |sample| sample.txn),
                 null_long,
                 self.observed_array(samples, observed),
             ],
@@ -369,6 +369,7 @@ pub fn unfinished(path: &Path) -> Result<Vec<Unfinished>> {
         let mut json = String::new();
         lock.read_to_string(&mut json).with_context(cannot_read)?;
         let meta = serde_json::from_str(&json).with_context(cannot_read)?;
+        register(&target, &meta)?;
         found.push(Unfinished { target, meta, is_running, folder, _lock: lock });
     }
     Ok(found)
@@ -436,6 +437,7 @@ impl RunFile {
     pub fn open(path: &Path) -> Result<RunFile, FileError> {
         let opened = super::open(path)?.expect(FileKind::Result)?;
         let meta: RunMeta = opened.meta()?;
+        register(path, &meta)?;
         opened.check_columns(&result_schema())?;
         let rows = opened.parquet.metadata().file_metadata().num_rows();
         if rows != meta.rows as i64 {
@@ -514,6 +516,14 @@ impl RunFile {
         }
         Ok(())
     }
+}
+
+/// Makes the names of a result's statements known.
+fn register(path: &Path, meta: &RunMeta) -> Result<(), FileError> {
+    for name in &meta.statements {
+        OpKind::register(name).ok_or_else(|| super::ops::too_many_statements(path))?;
+    }
+    Ok(())
 }
 
 /// A batch of rows of a result, with the columns that a verification needs.
