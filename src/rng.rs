@@ -34,6 +34,14 @@ pub enum Purpose {
     Backoff = 8,
     /// Service times of the simulated database.
     Service = 9,
+    /// Which transaction of a transactional workload.
+    Transaction = 20,
+    /// Numbers in the statements of a transaction: tables, rows, values.
+    StatementNumber = 21,
+    /// Texts in the statements of a transaction.
+    StatementText = 22,
+    /// Order of unique numbers.
+    Unique = 23,
 }
 
 /// Mixes 64 bits so that every input bit moves half of the output bits (Stafford's variant 13 of

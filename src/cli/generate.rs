@@ -1,5 +1,7 @@
 //! `gen`: from a workload file and flags to trace files.
 
+mod statements;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +16,8 @@ use super::say::{note, say};
 use super::settings::{PropertyArgs, redacted, report_warnings};
 use crate::generate::{self, Arrival, GenPlan, ValueMode};
 use crate::trace::meta::{Phase, TraceMeta};
-use crate::workload::{self, Properties, WorkloadSpec, builtin, visible};
+use crate::workload::builtin::{self, Form};
+use crate::workload::{self, Properties, WorkloadSpec, visible};
 
 /// Which phases to generate or replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -63,10 +66,11 @@ Examples:
   ycsb-trace gen workloada
   ycsb-trace gen d --records 1000000 --ops 5000000 --seed 7 --values seeded
   ycsb-trace gen a --arrival poisson --rate 2000
+  ycsb-trace gen oltp_read_write --tables 10 --table-size 100000 --ops 50000 -p range-size=50
   ycsb-trace gen my.properties -p requestdistribution=zipfian --zipf exact --theta 1.1")]
 pub struct GenerateArgs {
-    /// Workload: a property file, or the name of a built-in one (workloada … workloadf, a … f,
-    /// go_workloada …)
+    /// Workload: a property file or a transactional workload (.toml), or the name of a built-in one
+    /// (workloada … workloadf, a … f, go_workloada …, oltp_read_write …)
     workload: Option<String>,
     #[command(flatten)]
     properties: PropertyArgs,
@@ -76,7 +80,7 @@ pub struct GenerateArgs {
     /// Rows in the table (property recordcount)
     #[arg(long, value_name = "N")]
     records: Option<u64>,
-    /// Operations of the run phase (property operationcount)
+    /// Operations of the run phase (property operationcount); transactions of a transactional workload
     #[arg(long, value_name = "N")]
     ops: Option<u64>,
     /// How written values are stored
@@ -100,6 +104,15 @@ pub struct GenerateArgs {
     /// Which phases to write
     #[arg(long, value_enum, default_value_t = Phases::All)]
     phase: Phases,
+    /// Tables of a transactional workload (option tables)
+    #[arg(long, value_name = "N")]
+    tables: Option<u64>,
+    /// Rows in each table of a transactional workload (option table-size)
+    #[arg(long, value_name = "N")]
+    table_size: Option<u64>,
+    /// Which rows a transactional workload favours (option rand-type): uniform, gaussian, special, pareto, zipfian
+    #[arg(long, value_name = "RULE")]
+    rand_type: Option<String>,
     /// Threads; the content does not depend on it
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
@@ -169,21 +182,9 @@ fn shards(args: &GenerateArgs) -> Result<Vec<Option<(u64, u64)>>> {
     }
 }
 
-/// `gen`.
-pub fn run(args: &GenerateArgs) -> Result<Verdict> {
-    let (name, properties) = properties(args)?;
-    let phases = args.phase.list();
-    let (load, run) = (phases.contains(&Phase::Load), phases.contains(&Phase::Run));
-    let (spec, warnings) =
-        WorkloadSpec::from_properties(&name, &properties, load, run).or_else(|failure| {
-            report_warnings(&workload::doubts(&properties), false)?;
-            Err(anyhow::Error::from(failure))
-        })?;
-    report_warnings(&warnings, args.properties.strict)?;
-    if args.show_config {
-        return show_config(&spec, &properties);
-    }
-    let arrival = match (args.arrival, args.rate) {
+/// How arrivals are drawn, if they are.
+fn arrival(args: &GenerateArgs) -> Result<Option<Arrival>> {
+    Ok(match (args.arrival, args.rate) {
         (Some(process), Some(per_second)) => {
             if !(1e-6..=1e9).contains(&per_second) {
                 bail!(
@@ -199,16 +200,53 @@ pub fn run(args: &GenerateArgs) -> Result<Verdict> {
             })
         }
         _ => None,
-    };
-    let shards = shards(args)?;
+    })
+}
+
+/// Threads.
+fn jobs(args: &GenerateArgs) -> usize {
+    args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |cpus| cpus.get()))
+}
+
+fn create_folder(args: &GenerateArgs) -> Result<()> {
     std::fs::create_dir_all(&args.output)
-        .with_context(|| format!("cannot create the folder {}", args.output.display()))?;
+        .with_context(|| format!("cannot create the folder {}", args.output.display()))
+}
+
+/// Becomes true when the user wants to stop. A second signal ends the program at once, the default way.
+fn signals() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // A second signal ends the program at once, the default way.
         signal_hook::flag::register_conditional_default(signal, stop.clone())?;
         signal_hook::flag::register(signal, stop.clone())?;
     }
+    Ok(stop)
+}
+
+/// `gen`.
+pub fn run(args: &GenerateArgs) -> Result<Verdict> {
+    if let Some(workload) = &args.workload {
+        let found = builtin::find(workload)?;
+        if found.form == Form::Transactional {
+            return statements::run(args, &found);
+        }
+    }
+    let (name, properties) = properties(args)?;
+    let phases = args.phase.list();
+    let (load, run) = (phases.contains(&Phase::Load), phases.contains(&Phase::Run));
+    let (spec, warnings) =
+        WorkloadSpec::from_properties(&name, &properties, load, run).or_else(|failure| {
+            report_warnings(&workload::doubts(&properties), false)?;
+            Err(anyhow::Error::from(failure))
+        })?;
+    report_warnings(&warnings, args.properties.strict)?;
+    if args.show_config {
+        return show_config(&spec, &properties);
+    }
+    let arrival = arrival(args)?;
+    let shards = shards(args)?;
+    create_folder(args)?;
+    let stop = signals()?;
     let mut load_hash = None;
     for &phase in phases {
         let mut hash = 0u128;
@@ -222,9 +260,7 @@ pub fn run(args: &GenerateArgs) -> Result<Verdict> {
                     Values::Seeded => ValueMode::Seeded,
                 },
                 arrival: arrival.filter(|_| phase == Phase::Run),
-                jobs: args
-                    .jobs
-                    .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |cpus| cpus.get())),
+                jobs: jobs(args),
                 shard,
                 load_hash: load_hash.clone(),
             };

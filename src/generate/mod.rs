@@ -6,6 +6,7 @@
 
 mod inserts;
 mod rows;
+pub mod statements;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -21,6 +21,30 @@ pub static BUILTIN: &[(&str, &str)] = &[
     ("go_workloadf", include_str!("../../workloads/go_workloadf")),
 ];
 
+/// Name and text of every transactional workload in the binary: the OLTP tests of sysbench.
+pub static TRANSACTIONAL: &[(&str, &str)] = &[
+    ("oltp_point_select", include_str!("../../workloads/oltp_point_select.toml")),
+    ("oltp_read_only", include_str!("../../workloads/oltp_read_only.toml")),
+    ("oltp_read_write", include_str!("../../workloads/oltp_read_write.toml")),
+    ("oltp_write_only", include_str!("../../workloads/oltp_write_only.toml")),
+    ("oltp_insert", include_str!("../../workloads/oltp_insert.toml")),
+    ("oltp_delete", include_str!("../../workloads/oltp_delete.toml")),
+    ("oltp_update_index", include_str!("../../workloads/oltp_update_index.toml")),
+    ("oltp_update_non_index", include_str!("../../workloads/oltp_update_non_index.toml")),
+    ("select_random_points", include_str!("../../workloads/select_random_points.toml")),
+    ("select_random_ranges", include_str!("../../workloads/select_random_ranges.toml")),
+    ("bulk_insert", include_str!("../../workloads/bulk_insert.toml")),
+];
+
+/// How a workload is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// YCSB's properties.
+    Properties,
+    /// Tables, statements and transactions, in TOML.
+    Transactional,
+}
+
 /// A workload's text and where it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
@@ -28,7 +52,9 @@ pub struct Found {
     pub name: String,
     /// What messages call it: the path, or `built-in NAME`.
     pub label: String,
-    /// The property file.
+    /// What it is written in.
+    pub form: Form,
+    /// The file.
     pub bytes: Vec<u8>,
 }
 
@@ -61,27 +87,38 @@ pub fn find(name: &str) -> Result<Found, FindError> {
 
 /// [`find`] with `directory` in place of the current one.
 fn find_in(directory: &Path, name: &str) -> Result<Found, FindError> {
-    for path in [PathBuf::from(name), Path::new("workloads").join(name)] {
+    let toml = format!("{name}.toml");
+    for path in [PathBuf::from(name), Path::new("workloads").join(name), Path::new("workloads").join(&toml)] {
         let place = directory.join(&path);
         if place.is_file() {
             let label = path.display().to_string();
             return match std::fs::read(&place) {
-                Ok(bytes) => Ok(Found { name: short_name(name), label, bytes }),
+                Ok(bytes) => Ok(Found { name: short_name(name), form: form_of(&path), label, bytes }),
                 Err(cause) => Err(FindError::Unreadable { path: label, cause }),
             };
         }
     }
     let short = name.strip_prefix("./").unwrap_or(name);
     let short = short.strip_prefix("workloads/").unwrap_or(short);
+    let short = short.strip_suffix(".toml").unwrap_or(short);
+    if let Some((builtin, text)) = TRANSACTIONAL.iter().find(|(builtin, _)| *builtin == short) {
+        return Ok(Found {
+            name: (*builtin).to_owned(),
+            label: format!("built-in {builtin}"),
+            form: Form::Transactional,
+            bytes: text.as_bytes().to_vec(),
+        });
+    }
     let is_letter = |builtin: &str| builtin.replacen("workload", "", 1) == short;
     match BUILTIN.iter().find(|(builtin, _)| *builtin == short || is_letter(builtin)) {
         Some((builtin, text)) => Ok(Found {
             name: (*builtin).to_owned(),
             label: format!("built-in {builtin}"),
+            form: Form::Properties,
             bytes: text.as_bytes().to_vec(),
         }),
         None => {
-            let known = BUILTIN.iter().map(|row| row.0).collect::<Vec<_>>().join(", ");
+            let known = BUILTIN.iter().chain(TRANSACTIONAL).map(|row| row.0).collect::<Vec<_>>().join(", ");
             Err(FindError::Unknown { name: name.to_owned(), known })
         }
     }
@@ -89,7 +126,16 @@ fn find_in(directory: &Path, name: &str) -> Result<Found, FindError> {
 
 fn short_name(path: &str) -> String {
     let file = Path::new(path).file_name().map_or(path.into(), |file| file.to_string_lossy());
-    file.strip_suffix(".properties").unwrap_or(&file).to_owned()
+    let short = file.strip_suffix(".properties").or(file.strip_suffix(".toml"));
+    short.unwrap_or(&file).to_owned()
+}
+
+fn form_of(path: &Path) -> Form {
+    if path.extension().is_some_and(|extension| extension == "toml") {
+        Form::Transactional
+    } else {
+        Form::Properties
+    }
 }
 
 #[cfg(test)]

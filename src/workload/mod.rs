@@ -8,6 +8,7 @@
 pub mod builtin;
 pub mod dist;
 mod mix;
+pub mod oltp;
 pub mod properties;
 mod settings;
 pub mod table;

@@ -50,6 +50,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("polars", &["analyze"]),
     ("tokio", &["clock", "driver", "replay"]),
     ("clap", &["cli", "main"]),
+    ("toml", &["workload"]),
     ("clap_complete", &["cli"]),
     ("clap_mangen", &["cli"]),
     ("indicatif", &["cli"]),
