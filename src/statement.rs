@@ -49,8 +49,19 @@ pub struct Statement {
     /// What `{table}` stands for: a row names its table by the position here, in the column `fields`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<String>,
+    /// Groups of parameters in most of its calls, to prepare for.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub groups: usize,
     /// Does it answer with rows, rather than with a number of changed ones?
     pub returns_rows: bool,
+}
+
+fn one() -> usize {
+    1
+}
+
+fn is_one(groups: &usize) -> bool {
+    *groups == 1
 }
 
 /// How a database writes parameters.
@@ -236,6 +247,7 @@ mod tests {
             repeat: Some(Repeat { text: "($1, $2)".to_owned(), join: ", ".to_owned() }),
             types: vec![ParamType::Int, ParamType::Text],
             tables: vec!["t1".to_owned(), "t2".to_owned()],
+            groups: 1,
             returns_rows: false,
         }
     }

@@ -102,7 +102,7 @@ pub struct ReplayArgs {
     /// Connections (property threadcount) [default: 1]
     #[arg(long, value_name = "N")]
     threads: Option<u32>,
-    /// Operations per second (property target); in phase `all` it applies to the run, not the load
+    /// Operations (of a statement trace: transactions) per second (property target); in phase `all` it applies to the run, not the load
     #[arg(long, value_name = "R")]
     target: Option<f64>,
     /// Factor on the arrival times of the trace
@@ -358,6 +358,9 @@ fn plan(args: &ReplayArgs, request: &Request, phase: Phase, path: PathBuf) -> Re
     if trace.phase != phase {
         bail!("{} is a {} trace, not a {} trace", path.display(), trace.phase.name(), phase.name());
     }
+    if !trace.statements.is_empty() {
+        refuse_for_statements(args, &request.target)?;
+    }
     for warning in warn_of_other_workload(&request.properties, trace) {
         note!("warning: {warning}");
     }
@@ -424,6 +427,20 @@ fn plan(args: &ReplayArgs, request: &Request, phase: Phase, path: PathBuf) -> Re
         interval: args.interval.unwrap_or(default_interval).max(Duration::from_millis(50)),
         config,
     })
+}
+
+/// What makes no sense with a statement trace.
+fn refuse_for_statements(args: &ReplayArgs, target: &Target) -> Result<()> {
+    if args.verify.is_some() {
+        bail!("--verify checks the operations of YCSB; what statements must answer is not known to it");
+    }
+    if args.order == OrderArg::Key {
+        bail!("--order key: the statements of a transaction have their order, and transactions have none");
+    }
+    if args.table.is_some() || target.property("table").is_some() {
+        bail!("--table: a statement trace names its tables itself; generate it with other names instead");
+    }
+    Ok(())
 }
 
 impl ReplayArgs {
@@ -597,6 +614,17 @@ impl Visitor for Execute<'_> {
                 // Snapshots come at the interval that was asked for: every one is a line.
                 progress = Some(Progress::new(trace.phase.name(), trace.rows, Duration::ZERO));
             }
+            Event::Finishing { done, tables } => {
+                if done == 0 {
+                    if let Some(progress) = progress.take() {
+                        progress.finish();
+                    }
+                    progress = Some(Progress::new("indexes", tables as u64, PLAIN_INTERVAL));
+                }
+                if let Some(progress) = &mut progress {
+                    progress.set(done as u64, " tables");
+                }
+            }
             Event::Progress { snapshot, backlog } => {
                 let rate = snapshot.interval_rows as f64 * 1e9 / snapshot.interval_ns.max(1) as f64;
                 let mut note = format!(" · {} now", rate_text(rate));
@@ -711,6 +739,18 @@ pub fn summary(meta: &RunMeta) -> String {
         meta.ended_because
     );
     text += &table.to_string();
+    if let Some(transactions) = &meta.transactions {
+        text += &format!(
+            "\ntransactions: {} of {} OK, {} failed, {} retries",
+            count_text(transactions.ok),
+            count_text(transactions.planned),
+            count_text(transactions.failed),
+            count_text(transactions.retries)
+        );
+        if seconds > 0.0 {
+            text += &format!(" ({})", rate_text(transactions.ok as f64 / seconds));
+        }
+    }
     text += if paced { "\nresponse = end − intended start" } else { "\nunpaced: response = end − start" };
     for (kind, statuses) in &meta.counts {
         for (status, count) in statuses.iter().filter(|(status, _)| *status != "OK") {

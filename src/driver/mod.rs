@@ -16,7 +16,9 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use self::statements::{Call, no_sql};
 use crate::op::{Op, OpKind, Outcome, Status};
+use crate::statement::{Schema, Statements, Table};
 
 /// Where and how to reach a database, as the user said it. No I/O has happened yet.
 #[derive(Clone, Default)]
@@ -181,6 +183,34 @@ pub trait Driver: Sized + Send + Sync + 'static {
         table: &TableSpec,
         session: u32,
     ) -> impl Future<Output = Result<Self::Session, TargetError>>;
+
+    /// Creates or verifies the tables of a statement trace, without its indexes, and asks who answered.
+    fn prepare_schema(
+        &self,
+        _schema: &Schema,
+        _preparation: Preparation,
+    ) -> impl Future<Output = Result<ServerInfo, TargetError>> {
+        async { Err(no_sql()) }
+    }
+
+    /// What follows when the rows of a table of a statement trace are there: its indexes, and the next
+    /// number where the database gives rows their numbers.
+    fn finish_table(
+        &self,
+        _schema: &Schema,
+        _table: &Table,
+    ) -> impl Future<Output = Result<(), TargetError>> {
+        async { Err(no_sql()) }
+    }
+
+    /// Opens connection number `session` with the statements of a trace prepared.
+    fn connect_statements(
+        &self,
+        _statements: &Statements,
+        _session: u32,
+    ) -> impl Future<Output = Result<Self::Session, TargetError>> {
+        async { Err(no_sql()) }
+    }
 }
 
 /// Receives the rows of an answer, in the database's order: [`Rows::row`], then its fields.
@@ -238,6 +268,12 @@ pub trait Session {
     ) -> impl Future<Output = Outcome> {
         async { Outcome::UNSUPPORTED }
     }
+
+    /// Executes one statement of a statement trace. No row at all is OK; an error in a transaction leaves
+    /// it to the caller to take it back.
+    fn call<R: Rows>(&mut self, _call: &Call<'_>, _rows: &mut R) -> impl Future<Output = Outcome> {
+        async { Outcome::UNSUPPORTED }
+    }
 }
 
 /// Executes one operation: the timed region of the program is one call of this.
@@ -291,6 +327,8 @@ macro_rules! drivers {
 // Each SQL driver uses a part of it; a build without one of them leaves some of it over.
 #[cfg_attr(not(all(feature = "sqlite", feature = "postgres")), allow(dead_code))]
 mod sql;
+
+pub mod statements;
 
 // The table of databases: one row each. A driver with several kinds (dialects) has one row.
 drivers! {

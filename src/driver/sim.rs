@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use super::{Driver, Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
 use crate::clock::{Clock, MonotonicClock, Origin};
-use crate::op::{Op, Outcome};
+use super::statements::{Action, Call};
+use crate::op::{Op, Outcome, Recovery, Status};
+use crate::statement::{Schema, Statements, Table};
 use crate::rng::{Purpose, Stream};
 
 /// How long one operation takes.
@@ -28,6 +30,8 @@ struct Stall {
 pub struct Sim {
     latency: Latency,
     stalls: Vec<Stall>,
+    /// Every so many commits of a connection are refused.
+    conflicts: u64,
     seed: u64,
 }
 
@@ -36,6 +40,8 @@ pub struct Sim {
 pub struct SimSession {
     latency: Latency,
     stalls: Vec<Stall>,
+    conflicts: u64,
+    commits: u64,
     seed: u64,
     clock: MonotonicClock,
 }
@@ -47,6 +53,7 @@ impl Driver for Sim {
         default_address: "in this process",
         options: &[
             ("sim.latency", "0", "time of an operation: 0, 100us, or exponential:1ms (mean)"),
+            ("sim.conflicts", "0", "of a statement trace: every so many COMMITs of a connection are refused with 40001"),
             ("sim.stalls", "", "spans without answers since the connection opened: BEGIN+LENGTH, e.g. 4s+2s,10s+1s"),
         ],
         example: "ycsb-trace replay --db sim workloada -p sim.latency=exponential:1ms",
@@ -59,7 +66,11 @@ impl Driver for Sim {
     fn open(target: &Target) -> Result<Sim, TargetError> {
         let latency = parse_latency(target.property("sim.latency").unwrap_or("0"))?;
         let stalls = parse_stalls(target.property("sim.stalls").unwrap_or(""))?;
-        Ok(Sim { latency, stalls, seed: target.seed })
+        let text = target.property("sim.conflicts").unwrap_or("0");
+        let conflicts = text
+            .parse()
+            .map_err(|_| TargetError::Request(format!("sim.conflicts={text:?} is not a number of COMMITs")))?;
+        Ok(Sim { latency, stalls, conflicts, seed: target.seed })
     }
 
     async fn prepare(
@@ -67,6 +78,28 @@ impl Driver for Sim {
         _table: &TableSpec,
         _preparation: Preparation,
     ) -> Result<ServerInfo, TargetError> {
+        self.info()
+    }
+
+    async fn connect(&self, _table: &TableSpec, _session: u32) -> Result<SimSession, TargetError> {
+        Ok(self.session())
+    }
+
+    async fn prepare_schema(&self, _: &Schema, _: Preparation) -> Result<ServerInfo, TargetError> {
+        self.info()
+    }
+
+    async fn finish_table(&self, _: &Schema, _: &Table) -> Result<(), TargetError> {
+        Ok(())
+    }
+
+    async fn connect_statements(&self, _: &Statements, _session: u32) -> Result<SimSession, TargetError> {
+        Ok(self.session())
+    }
+}
+
+impl Sim {
+    fn info(&self) -> Result<ServerInfo, TargetError> {
         let settings = [("latency", format!("{:?}", self.latency)), ("stalls", format!("{:?}", self.stalls))];
         Ok(ServerInfo {
             address: Sim::KINDS[0].default_address.to_owned(),
@@ -76,22 +109,24 @@ impl Driver for Sim {
         })
     }
 
-    async fn connect(&self, _table: &TableSpec, _session: u32) -> Result<SimSession, TargetError> {
-        Ok(SimSession {
+    fn session(&self) -> SimSession {
+        SimSession {
             latency: self.latency,
             stalls: self.stalls.clone(),
+            conflicts: self.conflicts,
+            commits: 0,
             seed: self.seed,
             clock: MonotonicClock::new(Origin::after(Duration::ZERO)),
-        })
+        }
     }
 }
 
 impl SimSession {
     #[inline]
-    async fn serve(&self, op: &Op<'_>, rows: u32) -> Outcome {
+    async fn serve(&self, op_id: u64, rows: u32) -> Outcome {
         if self.latency != Latency::Constant(0) || !self.stalls.is_empty() {
             let start_ns = self.clock.now_ns();
-            self.clock.wait_until(answer_ns(start_ns, self.service_ns(op.id), &self.stalls)).await;
+            self.clock.wait_until(answer_ns(start_ns, self.service_ns(op_id), &self.stalls)).await;
         }
         Outcome::ok(rows)
     }
@@ -121,22 +156,32 @@ fn answer_ns(start_ns: u64, service_ns: u64, stalls: &[Stall]) -> u64 {
 
 impl Session for SimSession {
     async fn read<R: Rows>(&mut self, op: &Op<'_>, _rows: &mut R) -> Outcome {
-        self.serve(op, 1).await
+        self.serve(op.id, 1).await
     }
     async fn update(&mut self, op: &Op<'_>) -> Outcome {
-        self.serve(op, 1).await
+        self.serve(op.id, 1).await
     }
     async fn insert(&mut self, op: &Op<'_>) -> Outcome {
-        self.serve(op, 1).await
+        self.serve(op.id, 1).await
     }
     async fn scan<R: Rows>(&mut self, op: &Op<'_>, _rows: &mut R) -> Outcome {
-        self.serve(op, op.scan_len).await
+        self.serve(op.id, op.scan_len).await
     }
     async fn delete(&mut self, op: &Op<'_>) -> Outcome {
-        self.serve(op, 1).await
+        self.serve(op.id, 1).await
     }
     async fn read_modify_write_transaction<R: Rows>(&mut self, op: &Op<'_>, rows: &mut R) -> Outcome {
         self.read_modify_write(op, rows).await
+    }
+    async fn call<R: Rows>(&mut self, call: &Call<'_>, _rows: &mut R) -> Outcome {
+        let outcome = self.serve(call.id, 1).await;
+        if call.action == Action::Commit && self.conflicts > 0 {
+            self.commits += 1;
+            if self.commits.is_multiple_of(self.conflicts) {
+                return Outcome::failed(Status::Conflict, Recovery::Retry, "40001", "a conflict that was asked for");
+            }
+        }
+        outcome
     }
 }
 

@@ -250,7 +250,7 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
 
     /// The next operation of the trace, or `None` at its end or when the run is stopped.
     #[inline]
-    async fn claim(&self) -> Option<(Rc<Arc<Block>>, usize)> {
+    pub(super) async fn claim(&self) -> Option<(Rc<Arc<Block>>, usize)> {
         if self.shared.stop.is_requested() {
             return None;
         }
@@ -269,7 +269,7 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
 
     /// Waits for a time, unless the run is stopped before.
     #[inline]
-    async fn wait_until(&self, at_ns: u64) -> Waited {
+    pub(super) async fn wait_until(&self, at_ns: u64) -> Waited {
         let now_ns = self.clock.now_ns();
         if now_ns > at_ns {
             return Waited::TooLate { lag_ns: now_ns - at_ns };
@@ -321,7 +321,7 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
 
     /// Hands a sample to the recorder; waits while its buffer is full.
     #[inline]
-    async fn log(&self, sample: Sample) {
+    pub(super) async fn log(&self, sample: Sample) {
         while self.log.borrow_mut().push(sample).is_err() {
             self.stalls.set(self.stalls.get() + 1);
             if self.log.borrow().is_abandoned() {
@@ -337,7 +337,7 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
     /// Opens connection `number` again, however long that takes, or until a deadline, or as long as
     /// there is something left to do with it.
     #[cold]
-    async fn reconnect(
+    pub(super) async fn reconnect(
         &self,
         number: u32,
         session: &mut D::Session,
@@ -376,7 +376,7 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
 
 /// How an attempt to replace a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reconnected {
+pub(super) enum Reconnected {
     /// There is a new connection.
     Yes,
     /// The deadline came first.
@@ -386,7 +386,7 @@ enum Reconnected {
 }
 
 /// How a wait for an operation's time ended.
-enum Waited {
+pub(super) enum Waited {
     /// At its time: what lag there is now is this program's and the machine's.
     InTime,
     /// It was past already: no session had been free.
@@ -461,7 +461,7 @@ fn effect(status: Status) -> Completion {
 }
 
 /// Must the connection be replaced?
-fn is_broken(outcome: &Outcome) -> bool {
+pub(super) fn is_broken(outcome: &Outcome) -> bool {
     outcome
         .failure
         .as_ref()
@@ -632,6 +632,7 @@ mod tests {
             seed: 1,
             in_flight: Shared::<Scripted>::cells(8),
             connecting: Shared::<Scripted>::turns(),
+            transactions: None,
         });
         let clock = Rc::new(ManualClock::default());
         let (log, mut samples) = rtrb::RingBuffer::new(64);

@@ -12,6 +12,7 @@ pub mod pace;
 pub mod recorder;
 pub mod stop;
 pub mod sustained;
+pub mod transactions;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
@@ -32,11 +33,12 @@ use self::order::Completions;
 use self::pace::Pace;
 use self::recorder::{LaneLog, Over, Recorded, Settings, Snapshot};
 use self::stop::Stop;
+use self::transactions::Transactions;
 use crate::clock::{self, Clock, MonotonicClock, Origin};
 use crate::driver::{Driver, Preparation, ServerInfo, TableSpec, Target, TargetError};
 use crate::op::{OpKind, Outcome, Recovery, Sample, Status};
 use crate::rng::{Purpose, Stream};
-use crate::trace::meta::{ErrorMeta, HostMeta, OverheadMeta, RunMeta, ServerMeta, TraceMeta};
+use crate::trace::meta::{ErrorMeta, HostMeta, OverheadMeta, Phase, RunMeta, ServerMeta, TraceMeta};
 use crate::trace::ops::TraceReader;
 use crate::trace::runs::RunWriter;
 use crate::trace::{FileError, GENERATOR, RESULT_VERSION};
@@ -170,6 +172,13 @@ pub enum Event {
         /// The file that will hold the result.
         result: PathBuf,
     },
+    /// The rows of a statement trace's load are there, and its tables get their indexes.
+    Finishing {
+        /// Tables that are finished.
+        done: usize,
+        /// Tables in all.
+        tables: usize,
+    },
     /// An interval has passed.
     Progress {
         /// What happened in it.
@@ -218,6 +227,8 @@ pub struct Shared<D: Driver> {
     in_flight: Box<[InFlight]>,
     /// Permission to open a connection.
     connecting: Semaphore,
+    /// What a statement trace adds.
+    transactions: Option<Transactions>,
 }
 
 /// Connections that are being opened at once: a server that comes back is not run over.
@@ -245,7 +256,13 @@ impl<D: Driver> Shared<D> {
     /// Opens connection `number`, when it is its turn.
     async fn connect(&self, number: u32, limit: Duration) -> Result<D::Session, TargetError> {
         let _turn = self.connecting.acquire().await.expect("nobody closes it");
-        match tokio::time::timeout(limit, self.driver.connect(&self.table, number)).await {
+        let connecting = async {
+            match &self.transactions {
+                Some(transactions) => self.driver.connect_statements(&transactions.statements, number).await,
+                None => self.driver.connect(&self.table, number).await,
+            }
+        };
+        match tokio::time::timeout(limit, connecting).await {
             Ok(connected) => connected,
             Err(_) => Err(TargetError::Unusable(format!(
                 "connection {number} was not open after {} s; is the server overloaded, or something \
@@ -279,7 +296,7 @@ const AMBIGUOUS: &str = "AMBIGUOUS";
 
 /// Does it leave the table in another state?
 const fn changes(kind: OpKind) -> bool {
-    kind.writes() || matches!(kind, OpKind::Delete)
+    kind.writes() || matches!(kind, OpKind::Delete | OpKind::Commit) || kind.is_statement()
 }
 
 impl Failures {
@@ -372,7 +389,18 @@ pub fn replay<D: Driver>(
         }
         _ => None,
     };
-    let server = current_thread_runtime()?.block_on(driver.prepare(&table, plan.preparation))?;
+    let transactions = match &trace.schema {
+        Some(schema) if !trace.statements.is_empty() => {
+            Some(Transactions::new(&trace.statements, schema.clone()))
+        }
+        _ => None,
+    };
+    let server = current_thread_runtime()?.block_on(async {
+        match &transactions {
+            Some(transactions) => driver.prepare_schema(&transactions.schema, plan.preparation).await,
+            None => driver.prepare(&table, plan.preparation).await,
+        }
+    })?;
 
     let lanes = if D::BLOCKING { plan.sessions } else { plan.lanes.min(plan.sessions) }.max(1);
     let mut meta = begin_meta(plan, &trace, &server, lanes);
@@ -400,6 +428,7 @@ pub fn replay<D: Driver>(
         seed: trace.seed,
         in_flight: Shared::<D>::cells(plan.sessions),
         connecting: Shared::<D>::turns(),
+        transactions,
     });
     let feeding = {
         let shared = shared.clone();
@@ -478,9 +507,50 @@ pub fn replay<D: Driver>(
         let capacity = sustained::Capacity { sessions, reconnecting_ns, cpu_share };
         meta.sustained = sustained::judge(&lags, median_service_ns, &capacity);
     }
+    let mut finishing = Ok(());
+    if let Some(transactions) = &shared.transactions {
+        meta.transactions = Some(transactions.meta(trace.units()));
+        if trace.phase == Phase::Load && meta.complete && ending.why == "trace exhausted" {
+            let began = std::time::Instant::now();
+            finishing = finish_tables(&shared, plan.sessions, &mut on_event);
+            meta.config.insert("finish_tables_ms".to_owned(), began.elapsed().as_millis().to_string());
+        }
+    }
     let folder = writer.folder().to_owned();
     let path = writer.finish(&meta).map_err(|cause| ResultLost { folder, cause })?;
+    finishing?;
     Ok(Finished { path, meta, trace_failure })
+}
+
+/// Makes the indexes of a statement trace's tables, several tables at a time.
+fn finish_tables<D: Driver>(
+    shared: &Arc<Shared<D>>,
+    sessions: u32,
+    on_event: &mut impl FnMut(Event),
+) -> Result<()> {
+    let transactions = shared.transactions.as_ref().expect("this is a statement trace");
+    let tables = transactions.schema.tables.len();
+    let turns = std::rc::Rc::new(Semaphore::new((sessions as usize).clamp(1, CONNECTING)));
+    on_event(Event::Finishing { done: 0, tables });
+    let local = tokio::task::LocalSet::new();
+    current_thread_runtime()?.block_on(local.run_until(async {
+        let mut works = tokio::task::JoinSet::new();
+        for position in 0..tables {
+            let (shared, turns) = (shared.clone(), turns.clone());
+            works.spawn_local(async move {
+                let _turn = turns.acquire().await.expect("nobody closes it");
+                let schema = &shared.transactions.as_ref().expect("as above").schema;
+                shared.driver.finish_table(schema, &schema.tables[position]).await
+            });
+        }
+        let mut done = 0;
+        while let Some(finished) = works.join_next().await {
+            finished.context("the making of an index panicked")??;
+            done += 1;
+            on_event(Event::Finishing { done, tables });
+        }
+        Ok(())
+    }))
 }
 
 fn spawn<T: Send + 'static>(
@@ -547,7 +617,12 @@ fn run_lane<D: Driver, O: Observer>(
             .zip(sessions)
             .map(|(number, session)| {
                 let lane = lane.clone();
-                tokio::task::spawn_local(async move { lane.run_session(number, session).await })
+                tokio::task::spawn_local(async move {
+                    match lane.shared.transactions {
+                        Some(_) => lane.run_transactions(number, session).await,
+                        None => lane.run_session(number, session).await,
+                    }
+                })
             })
             .collect();
         for task in tasks {

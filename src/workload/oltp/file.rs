@@ -401,6 +401,7 @@ fn load_statement(group: &Group, schema: &Schema, number: usize, groups: usize) 
             .map(|draw| if is_text(draw) { ParamType::Text } else { ParamType::Int })
             .collect(),
         tables: group.tables.clone(),
+        groups: group.rows_per_insert.min(group.load_rows.max(1)) as usize,
         returns_rows: false,
     }
 }
@@ -466,6 +467,7 @@ fn read_statement(
         // Known when a transaction calls it.
         types: Vec::new(),
         tables: group.filter(|_| on_table).map_or(Vec::new(), |group| groups[group].tables.clone()),
+        groups: 1,
         returns_rows: ["SELECT", "WITH", "VALUES", "TABLE"].contains(&first.as_str())
             || upper.contains(" RETURNING "),
     };
@@ -533,6 +535,9 @@ fn read_step(
     }
     if draws.contains(&Draw::Sequence) && choice != Choice::RoundRobin {
         return Err(context.trouble(file, "a sequence needs table = \"round-robin\""));
+    }
+    for call in calls.iter().filter(|call| call.repeats) {
+        statements[call.statement].groups = repeat as usize;
     }
     let group = group.unwrap_or(0);
     Ok(Step { group, choice, times: context.count(&step.times, 1)?, repeat, draws, calls })

@@ -1,0 +1,317 @@
+//! The loop for statement traces: a session claims a transaction and executes its statements one after
+//! the other. It stands beside [`super::lane`]'s loop for single operations, which must not get slower.
+//!
+//! The first statement starts at the transaction's time, each other one when the one before has ended.
+//! A transaction that the database refuses because of others (40001, 1213, SQLITE_BUSY …) is taken back
+//! and, if retries were asked for, tried again whole, with the same parameters; its rows keep the times
+//! of the last try. Without BEGIN every statement stands for itself, and only it is tried again.
+//!
+//! When a statement finally fails, its row says why; those after it were never sent and are UNMET;
+//! those before it did what their rows say, and were taken back with the transaction.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::inflight::InFlight;
+use super::lane::{Lane, Reconnected, Waited, is_broken, timed_out};
+use super::observe::Observer;
+use crate::clock::Clock;
+use crate::driver::statements::{Action, Call};
+use crate::driver::{Driver, Session};
+use crate::op::{NEVER_NS, OpKind, Outcome, Recovery, Sample, Status};
+use crate::statement::{Schema, Statements};
+use crate::trace::meta::TransactionsMeta;
+use crate::trace::ops::OpBlock;
+
+/// What a statement trace adds to a run.
+#[derive(Debug)]
+pub struct Transactions {
+    /// Its statements.
+    pub statements: Statements,
+    /// Its tables.
+    pub schema: Schema,
+    /// Position of each kind's statement.
+    positions: Vec<usize>,
+    ok: AtomicU64,
+    failed: AtomicU64,
+    retries: AtomicU64,
+}
+
+impl Transactions {
+    /// Of a trace's statements and tables.
+    pub fn new(statements: &Statements, schema: Schema) -> Transactions {
+        let mut positions = vec![0; OpKind::ALL.len()];
+        for (position, statement) in statements.0.iter().enumerate() {
+            if let Some(kind) = OpKind::from_name(&statement.name) {
+                positions[kind as usize] = position;
+            }
+        }
+        let none = || AtomicU64::new(0);
+        Transactions {
+            statements: statements.clone(),
+            schema,
+            positions,
+            ok: none(),
+            failed: none(),
+            retries: none(),
+        }
+    }
+
+    /// How they ended, for the footer.
+    pub fn meta(&self, planned: u64) -> TransactionsMeta {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        TransactionsMeta {
+            planned,
+            ok: load(&self.ok),
+            failed: load(&self.failed),
+            retries: load(&self.retries),
+        }
+    }
+
+    fn action(&self, ops: &OpBlock, row: usize) -> Action {
+        match ops.kind(row) {
+            OpKind::Begin => Action::Begin,
+            OpKind::Commit => Action::Commit,
+            OpKind::Rollback => Action::Rollback,
+            kind => {
+                let (statement, table) = (self.positions[kind as usize], ops.table(row).unwrap_or(0));
+                Action::Statement { statement, table }
+            }
+        }
+    }
+
+    /// May a statement that stands for itself be sent again, although it may have had its effect?
+    fn only_reads(&self, action: Action) -> bool {
+        matches!(action, Action::Statement { statement, .. } if self.statements.0[statement].returns_rows)
+    }
+}
+
+/// How a try of a transaction ended.
+enum Tried {
+    /// Every statement was OK.
+    Done,
+    /// A statement failed; its row is the last one that is kept.
+    Failed { row: usize, outcome: Outcome },
+    /// The run is over, and others write the rows that are kept.
+    Closed,
+}
+
+impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
+    /// Executes transactions on connection number `number` until the trace is exhausted or the run is
+    /// stopped.
+    pub async fn run_transactions(&self, number: u32, mut session: D::Session) {
+        let shared = &*self.shared;
+        let transactions = shared.transactions.as_ref().expect("this is a statement trace");
+        let in_flight = &shared.in_flight[number as usize];
+        // Memory that is reused from one transaction to the next.
+        let mut samples: Vec<Sample> = Vec::new();
+        let mut sink = self.observer.sink();
+        while let Some((block, unit)) = self.claim().await {
+            let ops = &block.ops;
+            let rows = ops.rows_of(unit);
+            let txn = ops.txn(rows.start).unwrap_or(NEVER_NS);
+            let begins = ops.kind(rows.start) == OpKind::Begin;
+            let scheduled_ns = shared.pace.intended_ns(block.first_unit + unit as u64, ops.at_ns(rows.start));
+            if let Some(at_ns) = scheduled_ns {
+                match self.wait_until(at_ns).await {
+                    Waited::InTime => {}
+                    Waited::TooLate { lag_ns }
+                        if shared.policy.drop_late_ns.is_some_and(|limit| lag_ns > limit) =>
+                    {
+                        transactions.failed.fetch_add(1, Ordering::Relaxed);
+                        for row in rows {
+                            self.log(not_executed(ops, row, number, at_ns, Status::Dropped)).await;
+                        }
+                        continue;
+                    }
+                    Waited::TooLate { lag_ns } => self.busy_lag_ns.set(self.busy_lag_ns.get() + lag_ns),
+                    Waited::Stopped => break,
+                }
+            }
+
+            in_flight.belong_to(txn);
+            let intended_ns = scheduled_ns.unwrap_or_else(|| self.clock.now_ns());
+            let (mut attempt, mut from, mut broken) = (1, rows.start, false);
+            loop {
+                let began_ns = if from == rows.start { intended_ns } else { self.clock.now_ns() };
+                let tried = self
+                    .try_rows(&mut session, ops, from..rows.end, began_ns, attempt, number, &mut sink)
+                    .await;
+                let (row, outcome) = match tried {
+                    Tried::Closed => return,
+                    Tried::Done => {
+                        transactions.ok.fetch_add(1, Ordering::Relaxed);
+                        break;
+                    }
+                    Tried::Failed { row, outcome } => (row, outcome),
+                };
+                // The cell still says that rows are being logged: nobody else takes them over.
+                let code = shared.failures.note(ops.kind(row), &outcome, false);
+                broken = is_broken(&outcome);
+                if begins && !broken && row > rows.start {
+                    let undo = Call { id: ops.id(row), action: Action::Rollback, parameters: &[] };
+                    let undone = self.limited_call(&mut session, &undo, &mut sink).await;
+                    broken = is_broken(&undone);
+                }
+                let again = attempt <= shared.policy.retries
+                    && may_retry(transactions, transactions.action(ops, row), begins, &outcome)
+                    && !shared.stop.is_requested();
+                if again && self.recover(number, &mut session, &mut broken, attempt).await {
+                    transactions.retries.fetch_add(1, Ordering::Relaxed);
+                    attempt += 1;
+                    let mut ended = in_flight.ended();
+                    if begins {
+                        ended.clear();
+                    } else {
+                        ended.pop();
+                        from = row;
+                    }
+                    drop(ended);
+                    in_flight.logged();
+                    continue;
+                }
+                transactions.failed.fetch_add(1, Ordering::Relaxed);
+                let mut ended = in_flight.ended();
+                let last = ended.last_mut().expect("the row that failed");
+                last.code = code;
+                let gave_up_ns = self.clock.now_ns();
+                for row in row + 1..rows.end {
+                    shared.failures.note(ops.kind(row), &aborted(), false);
+                    ended.push(not_executed(ops, row, number, gave_up_ns, Status::Unmet));
+                }
+                break;
+            }
+            std::mem::swap(&mut samples, &mut *in_flight.ended());
+            for sample in samples.drain(..) {
+                self.log(sample).await;
+            }
+            in_flight.logged();
+            if broken && self.reconnect(number, &mut session, None).await != Reconnected::Yes {
+                break;
+            }
+        }
+    }
+
+    /// Executes rows of one transaction, one after the other, and keeps their samples in the session's
+    /// cell. After the last one, or one that failed, the cell is left in the state of logging.
+    #[expect(clippy::too_many_arguments, reason = "one caller; a struct would only rename them")]
+    async fn try_rows(
+        &self,
+        session: &mut D::Session,
+        ops: &OpBlock,
+        rows: std::ops::Range<usize>,
+        mut intended_ns: u64,
+        attempt: u32,
+        number: u32,
+        sink: &mut O::Sink,
+    ) -> Tried {
+        let shared = &*self.shared;
+        let transactions = shared.transactions.as_ref().expect("this is a statement trace");
+        let in_flight: &InFlight = &shared.in_flight[number as usize];
+        let mut parameters: Vec<&[u8]> = Vec::new();
+        for row in rows.clone() {
+            parameters.clear();
+            parameters.extend(ops.inline_values(row).into_iter().flatten());
+            let action = transactions.action(ops, row);
+            let call = Call { id: ops.id(row), action, parameters: &parameters };
+            let start_ns = self.clock.now_ns().max(intended_ns);
+            if !in_flight.begin(call.id, ops.kind(row), intended_ns, start_ns, NEVER_NS) {
+                return Tried::Closed;
+            }
+            if attempt > 1 {
+                in_flight.again(attempt, start_ns);
+            }
+            let outcome = self.limited_call(session, &call, sink).await;
+            let end_ns = self.clock.now_ns();
+            if !in_flight.end() {
+                return Tried::Closed;
+            }
+            let unanswered = outcome.status == Status::Timeout && shared.policy.op_timeout_ns.is_some();
+            in_flight.ended().push(Sample {
+                op_id: call.id,
+                intended_ns,
+                start_ns,
+                end_ns: if unanswered { NEVER_NS } else { end_ns },
+                blocked_ns: NEVER_NS,
+                last_start_ns: if attempt > 1 { start_ns } else { NEVER_NS },
+                txn: ops.txn(row).unwrap_or(NEVER_NS),
+                session: number,
+                rows: outcome.rows,
+                attempts: attempt,
+                code: 0,
+                observed: 0,
+                kind: ops.kind(row),
+                status: outcome.status,
+            });
+            if outcome.status != Status::Ok {
+                return Tried::Failed { row, outcome };
+            }
+            if row + 1 < rows.end {
+                in_flight.logged();
+            }
+            intended_ns = end_ns;
+        }
+        Tried::Done
+    }
+
+    /// One statement, within its deadline.
+    #[inline]
+    async fn limited_call(&self, session: &mut D::Session, call: &Call<'_>, sink: &mut O::Sink) -> Outcome {
+        let Some(timeout_ns) = self.shared.policy.op_timeout_ns else {
+            return session.call(call, sink).await;
+        };
+        let deadline_ns = self.clock.now_ns() + timeout_ns;
+        tokio::select! {
+            biased;
+            outcome = session.call(call, sink) => outcome,
+            () = self.clock.wait_until(deadline_ns) => timed_out("no answer within --op-timeout"),
+        }
+    }
+
+    /// Makes another try possible: a new connection, or a pause. False if the run is stopped meanwhile.
+    async fn recover(&self, number: u32, session: &mut D::Session, broken: &mut bool, attempt: u32) -> bool {
+        if *broken {
+            *broken = self.reconnect(number, session, None).await != Reconnected::Yes;
+            return !*broken;
+        }
+        let pause_ns = super::backoff_ns(self.shared.seed, number, attempt - 1);
+        !matches!(self.wait_until(self.clock.now_ns() + pause_ns).await, Waited::Stopped)
+    }
+}
+
+/// May the transaction be tried again? Before its COMMIT nothing of it has lasted, whatever happened. A
+/// row that was there already may be one that another transaction has just put back, as in sysbench.
+fn may_retry(transactions: &Transactions, action: Action, begins: bool, outcome: &Outcome) -> bool {
+    let Some(failure) = &outcome.failure else { return false };
+    match failure.recovery {
+        Recovery::Retry | Recovery::Reconnect => true,
+        Recovery::Ambiguous if begins => action != Action::Commit,
+        Recovery::Ambiguous => transactions.only_reads(action),
+        Recovery::Fatal => begins && outcome.status == Status::Duplicate,
+    }
+}
+
+/// Why a statement is UNMET.
+fn aborted() -> Outcome {
+    let message = "not executed: an earlier statement of its transaction did not succeed";
+    Outcome::failed(Status::Unmet, Recovery::Fatal, "", message)
+}
+
+/// The row of a statement that was not executed.
+fn not_executed(ops: &OpBlock, row: usize, session: u32, intended_ns: u64, status: Status) -> Sample {
+    Sample {
+        op_id: ops.id(row),
+        intended_ns,
+        start_ns: NEVER_NS,
+        end_ns: NEVER_NS,
+        blocked_ns: NEVER_NS,
+        last_start_ns: NEVER_NS,
+        txn: ops.txn(row).unwrap_or(NEVER_NS),
+        session,
+        rows: 0,
+        attempts: 0,
+        code: 0,
+        observed: 0,
+        kind: ops.kind(row),
+        status,
+    }
+}
