@@ -9,6 +9,8 @@
 //! index is in that order; for an existing table with another collation the scan says
 //! `COLLATE "C"`, and a setting of the run says that no index serves it.
 
+mod statements;
+
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -22,7 +24,9 @@ use tokio_postgres::{Client, Config, Error, NoTls, SimpleQueryMessage, Statement
 
 use super::sql::{self, Placeholder, Statements, Wording};
 use super::{Driver, KEY, Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
+use super::statements::Call;
 use crate::op::{Field, Op, OpKind, Outcome, Recovery, Status};
+use crate::statement::{Schema, Table};
 
 /// What differs between the databases that speak this protocol.
 #[derive(Debug)]
@@ -149,6 +153,8 @@ pub struct PostgresSession {
     table: TableSpec,
     wording: Wording,
     statements: Statements<Statement>,
+    /// Those of a statement trace.
+    calls: Option<statements::Calls>,
     /// Begins a transaction (`--rmw transaction`).
     begin: &'static str,
 }
@@ -263,16 +269,7 @@ impl Driver for Postgres {
             info.settings.insert("dialect_note".to_owned(), note);
         }
         info.statements = sql::texts(table, self.wording());
-        for name in SETTINGS {
-            // A server that does not know the setting refuses; that is no news.
-            if let Ok(answer) = client.simple_query(&format!("SHOW {name}")).await {
-                let value = answer.iter().find_map(|message| match message {
-                    SimpleQueryMessage::Row(row) => row.get(0),
-                    _ => None,
-                });
-                info.settings.extend(value.map(|value| ((*name).to_owned(), value.to_owned())));
-            }
-        }
+        self.note_settings(&client, &mut info).await;
         Ok(info)
     }
 
@@ -288,7 +285,46 @@ impl Driver for Postgres {
             statements.add(kind, fields, statement);
         }
         let begin = self.begin;
-        Ok(PostgresSession { client, connection, table: table.clone(), wording, statements, begin })
+        Ok(PostgresSession {
+            client,
+            connection,
+            table: table.clone(),
+            wording,
+            statements,
+            calls: None,
+            begin,
+        })
+    }
+
+    async fn prepare_schema(
+        &self,
+        schema: &Schema,
+        preparation: Preparation,
+    ) -> Result<ServerInfo, TargetError> {
+        self.prepare_statement_trace(schema, preparation).await
+    }
+
+    async fn finish_table(&self, schema: &Schema, table: &Table) -> Result<(), TargetError> {
+        let (client, _connection) = self.client().await?;
+        self.finish(&client, schema, table).await
+    }
+
+    async fn connect_statements(
+        &self,
+        statements: &crate::statement::Statements,
+        _session: u32,
+    ) -> Result<PostgresSession, TargetError> {
+        let (client, connection) = self.client().await?;
+        let calls = self.prepare_statements(&client, statements).await?;
+        Ok(PostgresSession {
+            client,
+            connection,
+            table: TableSpec { name: String::new(), fields: Vec::new(), field_length: 0, shapes: Vec::new() },
+            wording: self.wording(),
+            statements: Statements::new(),
+            calls: Some(calls),
+            begin: self.begin,
+        })
     }
 }
 
@@ -424,6 +460,20 @@ impl Postgres {
         }
         let database = self.config.get_dbname().map(|name| format!("/{name}")).unwrap_or_default();
         format!("{}{database}", names.join(","))
+    }
+
+    /// The settings of the server that change results.
+    async fn note_settings(&self, client: &Client, info: &mut ServerInfo) {
+        for name in SETTINGS {
+            // A server that does not know the setting refuses; that is no news.
+            if let Ok(answer) = client.simple_query(&format!("SHOW {name}")).await {
+                let value = answer.iter().find_map(|message| match message {
+                    SimpleQueryMessage::Row(row) => row.get(0),
+                    _ => None,
+                });
+                info.settings.extend(value.map(|value| ((*name).to_owned(), value.to_owned())));
+            }
+        }
     }
 
     /// Opens a connection and lets the current runtime drive it.
@@ -856,6 +906,10 @@ impl Session for PostgresSession {
         // After a failed COMMIT this only earns a warning.
         let _ = self.client.batch_execute("ROLLBACK").await;
         outcome
+    }
+
+    async fn call<R: Rows>(&mut self, call: &Call<'_>, rows: &mut R) -> Outcome {
+        self.execute_call(call, rows).await
     }
 }
 

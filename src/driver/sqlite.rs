@@ -10,6 +10,8 @@
 //! steps of 1, 2, 5, … 100 ms and in no fair order, until `sqlite.busy_timeout`: those steps are
 //! visible in the latencies of concurrent writes, and they are SQLite's.
 
+mod statements;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +22,10 @@ use rusqlite::{Connection, OpenFlags, ToSql, ffi};
 
 use super::sql::{self, Placeholder, Statements, Wording};
 use super::{Driver, KEY, Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
+use self::statements::Calls;
+use super::statements::Call;
 use crate::op::{Field, Op, OpKind, Outcome, Recovery, Status};
+use crate::statement::{Schema, Table};
 
 const DEFAULT_PATH: &str = "/tmp/sqlite.db";
 
@@ -39,6 +44,8 @@ pub struct Sqlite {
     journal_mode: String,
     synchronous: String,
     busy_timeout: Duration,
+    /// What begins a transaction of a statement trace; none is chosen by its statements.
+    begin: Option<&'static str>,
     /// Deadline of an operation.
     op_timeout: Option<Duration>,
 }
@@ -64,6 +71,10 @@ pub struct SqliteSession {
     /// Statement texts. The prepared statements are in the connection's cache, because a statement
     /// borrows its connection; finding one there hashes its text.
     statements: Statements<String>,
+    /// Texts of a statement trace.
+    calls: Option<Calls>,
+    /// What begins its transactions.
+    begin: &'static str,
 }
 
 impl Driver for Sqlite {
@@ -87,6 +98,7 @@ impl Driver for Sqlite {
                 "60000",
                 "milliseconds to wait for another writer; 0 reports a CONFLICT at once",
             ),
+            ("sqlite.begin", "immediate if the trace writes", "of statement traces: deferred or immediate"),
             ("sqlite.mode", "rwc", "ro, rw, or rwc: create the file if it is missing"),
             ("sqlite.cache", "private", "private, or shared: sessions share one page cache and lock tables"),
         ],
@@ -128,6 +140,13 @@ impl Driver for Sqlite {
             busy_timeout: Duration::from_millis(u64::from(busy_timeout.ok_or_else(|| {
                 TargetError::Request(format!("sqlite.busy_timeout={timeout:?} is not a number of milliseconds"))
             })?)),
+            begin: match target.property("sqlite.begin") {
+                None => None,
+                Some(_) => Some(match choice(target, "sqlite.begin", &["deferred", "immediate"])?.as_str() {
+                    "deferred" => "BEGIN",
+                    _ => "BEGIN IMMEDIATE",
+                }),
+            },
             op_timeout: target.op_timeout,
             address,
         })
@@ -139,7 +158,7 @@ impl Driver for Sqlite {
         let connection = self.connection(may_create)?;
         match preparation {
             Preparation::CreateIfEmpty => {
-                if self.table_exists(&connection, table)? && self.has_rows(&connection, table)? {
+                if self.table_exists(&connection, table)? && self.has_rows(&connection, &table.name)? {
                     return Err(TargetError::NotEmpty {
                         table: table.name.clone(),
                         address: self.address.clone(),
@@ -160,19 +179,15 @@ impl Driver for Sqlite {
 
     async fn connect(&self, table: &TableSpec, _session: u32) -> Result<SqliteSession, TargetError> {
         table.check_names(false)?;
-        let mut connection = self.connection(false)?;
-        let deadline = match self.op_timeout {
-            Some(timeout) => {
-                Some(Deadline::install(timeout, &mut connection).map_err(|error| self.unusable(&error))?)
-            }
-            None => None,
-        };
+        let (connection, deadline) = self.timed_connection()?;
         let mut session = SqliteSession {
             connection,
             busy_timeout: self.busy_timeout,
             deadline,
             table: table.clone(),
             statements: Statements::new(),
+            calls: None,
+            begin: "BEGIN IMMEDIATE",
         };
         for (kind, fields) in sql::shapes(table) {
             let text = sql::statement(table, WORDING, kind, &fields).map_err(TargetError::Request)?;
@@ -186,6 +201,26 @@ impl Driver for Sqlite {
             }
         }
         Ok(session)
+    }
+
+    async fn prepare_schema(
+        &self,
+        schema: &Schema,
+        preparation: Preparation,
+    ) -> Result<ServerInfo, TargetError> {
+        self.prepare_tables(schema, preparation)
+    }
+
+    async fn finish_table(&self, schema: &Schema, table: &Table) -> Result<(), TargetError> {
+        self.finish(schema, table)
+    }
+
+    async fn connect_statements(
+        &self,
+        statements: &crate::statement::Statements,
+        _session: u32,
+    ) -> Result<SqliteSession, TargetError> {
+        self.statement_session(statements)
     }
 }
 
@@ -218,6 +253,14 @@ impl Sqlite {
         Ok(connection)
     }
 
+    /// A connection whose operations have a deadline, if there is one.
+    fn timed_connection(&self) -> Result<(Connection, Option<Deadline>), TargetError> {
+        let mut connection = self.connection(false)?;
+        let install = |timeout| Deadline::install(timeout, &mut connection);
+        let deadline = self.op_timeout.map(install).transpose().map_err(|error| self.unusable(&error))?;
+        Ok((connection, deadline))
+    }
+
     fn execute(&self, connection: &Connection, text: &str) -> Result<(), TargetError> {
         connection.execute_batch(text).map_err(|error| self.unusable(&error))
     }
@@ -226,17 +269,22 @@ impl Sqlite {
         connection.table_exists(None, table.name.as_str()).map_err(|error| self.unusable(&error))
     }
 
-    fn has_rows(&self, connection: &Connection, table: &TableSpec) -> Result<bool, TargetError> {
-        let text = format!("SELECT EXISTS (SELECT 1 FROM {})", table.name);
+    fn has_rows(&self, connection: &Connection, table: &str) -> Result<bool, TargetError> {
+        let text = format!("SELECT EXISTS (SELECT 1 FROM {table})");
         connection.query_row(&text, [], |row| row.get(0)).map_err(|error| self.unusable(&error))
     }
 
-    fn check_columns(&self, connection: &Connection, table: &TableSpec) -> Result<(), TargetError> {
+    /// The columns of a table; none if there is no such table.
+    fn columns(&self, connection: &Connection, table: &str) -> Result<Vec<String>, TargetError> {
         let columns = || -> rusqlite::Result<Vec<String>> {
-            let mut statement = connection.prepare(&format!("PRAGMA table_info({})", table.name))?;
+            let mut statement = connection.prepare(&format!("PRAGMA table_info({table})"))?;
             statement.query_map([], |row| row.get("name"))?.collect()
         };
-        let columns = columns().map_err(|error| self.unusable(&error))?;
+        columns().map_err(|error| self.unusable(&error))
+    }
+
+    fn check_columns(&self, connection: &Connection, table: &TableSpec) -> Result<(), TargetError> {
+        let columns = self.columns(connection, &table.name)?;
         let (name, address) = (&table.name, &self.address);
         if columns.is_empty() {
             return Err(TargetError::Unusable(format!(
@@ -368,10 +416,10 @@ impl Deadline {
 impl SqliteSession {
     /// Sets the deadline of the operation's next statement.
     #[inline]
-    fn limit(&mut self, op: &Op<'_>) -> rusqlite::Result<()> {
+    fn limit(&mut self, op_id: u64) -> rusqlite::Result<()> {
         let Some(deadline) = &mut self.deadline else { return Ok(()) };
         // Whole milliseconds, and rather one too late: the operation is judged by the clock.
-        let left = deadline.left(op.id) + Duration::from_millis(1);
+        let left = deadline.left(op_id) + Duration::from_millis(1);
         self.connection.busy_timeout(left.min(self.busy_timeout))
     }
 
@@ -397,7 +445,7 @@ impl SqliteSession {
     }
 
     fn fetch<R: Rows>(&mut self, op: &Op<'_>, kind: OpKind, rows: &mut R) -> rusqlite::Result<u32> {
-        self.limit(op)?;
+        self.limit(op.id)?;
         let mut statement = self.connection.prepare_cached(self.text(kind, op.fields))?;
         let fields = if op.fields.is_empty() { self.table.fields.len() } else { op.fields.len() };
         statement.raw_bind_parameter(1, op.key)?;
@@ -431,7 +479,7 @@ impl SqliteSession {
     }
 
     fn change(&mut self, op: &Op<'_>, kind: OpKind, fields: &[Field<'_>]) -> rusqlite::Result<u32> {
-        self.limit(op)?;
+        self.limit(op.id)?;
         let mut statement = self.connection.prepare_cached(self.text(kind, fields))?;
         let (key, first) = if kind == OpKind::Insert { (1, 2) } else { (fields.len() + 1, 1) };
         statement.raw_bind_parameter(key, op.key)?;
@@ -505,6 +553,10 @@ impl Session for SqliteSession {
             // Some errors have rolled back already.
             _ => outcome,
         }
+    }
+
+    async fn call<R: Rows>(&mut self, call: &Call<'_>, rows: &mut R) -> Outcome {
+        self.execute_call(call, rows)
     }
 }
 

@@ -567,7 +567,7 @@ impl OpBlock {
             let per_group = statement.types.len();
             let fits = match &statement.repeat {
                 None => parameters == per_group,
-                Some(_) => per_group > 0 && parameters > 0 && parameters % per_group == 0,
+                Some(_) => per_group > 0 && parameters > 0 && parameters.is_multiple_of(per_group),
             };
             if !fits {
                 return Err(wrong(format!(

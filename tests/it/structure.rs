@@ -54,8 +54,8 @@ const HOMES: &[(&str, &[&str])] = &[
     ("clap_complete", &["cli"]),
     ("clap_mangen", &["cli"]),
     ("indicatif", &["cli"]),
-    ("tokio_postgres", &["driver/postgres.rs"]),
-    ("rusqlite", &["driver/sqlite.rs"]),
+    ("tokio_postgres", &["driver/postgres.rs", "driver/postgres/statements.rs"]),
+    ("rusqlite", &["driver/sqlite.rs", "driver/sqlite/statements.rs"]),
     ("jni", &["driver/jdbc/jvm.rs"]),
     ("glob", &["driver/jdbc/classpath.rs"]),
     // Also the name of our module, which the table of drivers mentions.

@@ -1,0 +1,233 @@
+//! Statement traces on PostgreSQL and the databases that speak its protocol. A statement is prepared
+//! once for each table; its parameters travel as text, which the server reads as whatever type it
+//! expects, so that one trace fits every schema.
+
+use std::pin::pin;
+
+use bytes::{BufMut, BytesMut};
+use futures_util::TryStreamExt;
+use tokio_postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::{Client, Error, Statement};
+
+use super::{Postgres, PostgresSession, Raw};
+use crate::driver::statements::{Action, Call, Family, Prepared, missing_column};
+use crate::driver::{Preparation, Rows, ServerInfo, TargetError};
+use crate::op::{Outcome, Recovery, Status};
+use crate::statement::{ParamType, Parameters, Schema, Statements, Table};
+
+/// The statements of a trace on one connection.
+pub type Calls = Prepared<Statement>;
+
+const FAMILY: Family = Family::Postgres;
+
+impl Postgres {
+    /// Creates or verifies the tables of a statement trace, and asks who answered.
+    pub(super) async fn prepare_statement_trace(
+        &self,
+        schema: &Schema,
+        preparation: Preparation,
+    ) -> Result<ServerInfo, TargetError> {
+        let (client, _connection) = self.client().await?;
+        let version = client.query_one("SELECT version()", &[]).await.and_then(|row| row.try_get(0));
+        let version = version.map_err(|error| self.refused("ask for the version", &error))?;
+        let mut info = ServerInfo { address: self.address(), version, ..ServerInfo::default() };
+        self.prepare_tables(&client, schema, preparation, &mut info).await?;
+        self.note_settings(&client, &mut info).await;
+        Ok(info)
+    }
+
+    /// Creates or verifies the tables of a statement trace.
+    async fn prepare_tables(
+        &self,
+        client: &Client,
+        schema: &Schema,
+        preparation: Preparation,
+        info: &mut ServerInfo,
+    ) -> Result<(), TargetError> {
+        for table in &schema.tables {
+            let name = &table.name;
+            let refused = |what: &'static str| move |error: Error| self.refused(what, &error);
+            if preparation == Preparation::DropAndCreate {
+                let text = format!("DROP TABLE IF EXISTS {name}");
+                client.batch_execute(&text).await.map_err(refused("drop a table"))?;
+            }
+            let columns = client.query(COLUMNS, &[name]).await.map_err(refused("look at a table"))?;
+            let columns: Vec<String> = columns.iter().map(|row| row.get(0)).collect();
+            if columns.is_empty() && preparation != Preparation::UseExisting {
+                let text = FAMILY.create_table(table);
+                client.batch_execute(&text).await.map_err(refused("create a table"))?;
+                info.statements.insert(format!("CREATE {name}"), text);
+                continue;
+            }
+            if let Some(lacking) = missing_column(table, &columns, &info.address) {
+                return Err(lacking);
+            }
+            if preparation == Preparation::CreateIfEmpty {
+                let text = format!("SELECT EXISTS (SELECT 1 FROM {name})");
+                let row = client.query_one(&text, &[]).await.map_err(refused("look into a table"))?;
+                if row.get(0) {
+                    return Err(TargetError::NotEmpty { table: name.clone(), address: info.address.clone() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Indexes of a table whose rows are there, and the next number of its numbered columns.
+    pub(super) async fn finish(
+        &self,
+        client: &Client,
+        schema: &Schema,
+        table: &Table,
+    ) -> Result<(), TargetError> {
+        let refused = |error: Error| self.refused("create an index", &error);
+        for text in FAMILY.create_indexes(schema, table) {
+            // A table that was there before, empty, may have its indexes already.
+            let text = text.replacen("CREATE INDEX ", "CREATE INDEX IF NOT EXISTS ", 1);
+            client.batch_execute(&text).await.map_err(refused)?;
+        }
+        for column in table.columns.iter().filter(|column| column.auto) {
+            let (name, column) = (&table.name, &column.name);
+            // CockroachDB numbers rows without a sequence that could fall behind.
+            let text = format!(
+                "SELECT setval(pg_get_serial_sequence('{name}', '{column}'), greatest(max({column}), 1), \
+                 count(*) > 0) FROM {name} WHERE pg_get_serial_sequence('{name}', '{column}') IS NOT NULL"
+            );
+            let _ = client.batch_execute(&text).await;
+        }
+        // The rows of a table that was just filled are not yet in the planner's statistics.
+        let _ = client.batch_execute(&format!("ANALYZE {}", table.name)).await;
+        Ok(())
+    }
+
+    /// Prepares every statement for every table.
+    pub(super) async fn prepare_statements(
+        &self,
+        client: &Client,
+        statements: &Statements,
+    ) -> Result<Calls, TargetError> {
+        let mut calls = Calls::new(statements);
+        for (statement, table, groups) in calls.needed() {
+            let (text, _) =
+                calls.statements.0[statement].text(FAMILY.name(), Parameters::Dollar, table, groups);
+            let prepared = client.prepare(&text).await.map_err(|error| {
+                let name = &calls.statements.0[statement].name;
+                let failure = self.refused(&format!("prepare the statement {name} ({text})"), &error);
+                TargetError::Unusable(failure.to_string())
+            })?;
+            calls.add(statement, table, groups, prepared);
+        }
+        Ok(calls)
+    }
+}
+
+/// The columns of a table.
+const COLUMNS: &str = "
+    SELECT attname::text FROM pg_attribute
+    WHERE attrelid = to_regclass($1)::oid AND attnum > 0 AND NOT attisdropped ORDER BY attnum";
+
+impl PostgresSession {
+    /// Executes one row of a statement trace.
+    pub(super) async fn execute_call<R: Rows>(&mut self, call: &Call<'_>, rows: &mut R) -> Outcome {
+        let sent = !self.client.is_closed();
+        let control = match call.action {
+            Action::Begin => "BEGIN",
+            Action::Commit => "COMMIT",
+            Action::Rollback => "ROLLBACK",
+            Action::Statement { statement, table } => {
+                return match self.execute_statement(statement, table, call, rows, sent).await {
+                    Ok(count) => Outcome::ok(count),
+                    Err(outcome) => outcome,
+                };
+            }
+        };
+        match self.client.batch_execute(control).await {
+            Ok(()) => Outcome::ok(0),
+            Err(error) => self.failure(&error, sent && call.action == Action::Commit),
+        }
+    }
+
+    async fn execute_statement<R: Rows>(
+        &mut self,
+        statement: usize,
+        table: usize,
+        call: &Call<'_>,
+        rows: &mut R,
+        sent: bool,
+    ) -> Result<u32, Outcome> {
+        let Some(calls) = &mut self.calls else { return Err(Outcome::UNSUPPORTED) };
+        let groups = calls.statements.0[statement].groups(call.parameters.len());
+        if calls.get(statement, table, groups).is_none() {
+            // The last INSERT of a table has fewer rows than the others.
+            let (text, _) =
+                calls.statements.0[statement].text(FAMILY.name(), Parameters::Dollar, table, groups);
+            match self.client.prepare(&text).await {
+                Ok(prepared) => calls.add(statement, table, groups, prepared),
+                Err(error) => return Err(self.failure(&error, false)),
+            }
+        }
+        let calls = self.calls.as_ref().expect("there are statements");
+        let described = &calls.statements.0[statement];
+        let prepared = calls.get(statement, table, groups).expect("it was just prepared");
+        if prepared.params().len() != call.parameters.len() {
+            let message = format!(
+                "{} takes {} parameters, {} were given",
+                described.name,
+                prepared.params().len(),
+                call.parameters.len()
+            );
+            return Err(Outcome::failed(Status::Rejected, Recovery::Fatal, "", message));
+        }
+        let types = &described.types;
+        let parameters = call.parameters.iter().enumerate().map(|(position, &text)| Parameter {
+            text,
+            is_bytes: types[position % types.len()] == ParamType::Bytes,
+        });
+        let done = async {
+            if !described.returns_rows {
+                return Ok(self.client.execute_raw(prepared, parameters).await? as u32);
+            }
+            let mut count = 0;
+            let mut answer = pin!(self.client.query_raw(prepared, parameters).await?);
+            while let Some(row) = answer.try_next().await? {
+                count += 1;
+                rows.row("");
+                for position in 0..row.len() {
+                    let value: Option<Raw<'_>> = row.try_get(position)?;
+                    rows.field(position as u32, value.map(|raw| raw.0));
+                }
+            }
+            Ok(count)
+        };
+        let wrote = sent && !described.returns_rows;
+        done.await.map_err(|error: Error| self.failure(&error, wrote))
+    }
+}
+
+/// A parameter as a trace has it: a text, or bytes.
+#[derive(Debug)]
+struct Parameter<'a> {
+    text: &'a [u8],
+    is_bytes: bool,
+}
+
+impl ToSql for Parameter<'_> {
+    fn to_sql(
+        &self,
+        _ty: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        out.put_slice(self.text);
+        Ok(IsNull::No)
+    }
+
+    fn accepts(_ty: &Type) -> bool {
+        true
+    }
+
+    fn encode_format(&self, _ty: &Type) -> Format {
+        if self.is_bytes { Format::Binary } else { Format::Text }
+    }
+
+    to_sql_checked!();
+}
