@@ -123,7 +123,7 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
                         }
                         continue;
                     }
-                    Waited::TooLate { lag_ns } => self.busy_lag_ns.set(self.busy_lag_ns.get() + lag_ns),
+                    Waited::TooLate { .. } => {}
                     Waited::Stopped => break,
                 }
             }
