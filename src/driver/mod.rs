@@ -323,9 +323,9 @@ macro_rules! drivers {
     };
 }
 
-#[cfg(any(feature = "sqlite", feature = "postgres", feature = "jdbc"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "jdbc", feature = "mysql"))]
 // Each SQL driver uses a part of it; a build without one of them leaves some of it over.
-#[cfg_attr(not(all(feature = "sqlite", feature = "postgres")), allow(dead_code))]
+#[cfg_attr(not(all(feature = "sqlite", feature = "postgres", feature = "mysql")), allow(dead_code))]
 mod sql;
 
 pub mod statements;
@@ -337,6 +337,7 @@ drivers! {
     #[cfg(feature = "fjall")] fjall::Fjall,
     #[cfg(feature = "postgres")] postgres::Postgres,
     #[cfg(feature = "jdbc")] jdbc::Jdbc,
+    #[cfg(feature = "mysql")] mysql::MySql,
 }
 
 #[cfg(test)]

@@ -65,6 +65,12 @@ contract! {
             target.properties.insert("db.user".to_owned(), crate::support::postgres::TRUSTED.to_owned());
             crate::support::Place::at(target)
         };
+        #[cfg(feature = "mysql")]
+        mariadb: ycsb_trace::driver::mysql::MySql =
+            |clause| super::on_mariadb("mariadb", clause);
+        #[cfg(feature = "mysql")]
+        tidb: ycsb_trace::driver::mysql::MySql =
+            |clause| super::on_mariadb("tidb", clause);
     }
     clauses: [
         values_read_back_are_the_values_written,
@@ -102,9 +108,16 @@ async fn on_postgres(db: &str, clause: &str) -> Place<ycsb_trace::driver::postgr
 }
 
 /// The name of a test's database: short, distinct and legible in the server's log.
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 fn legible(db: &str, clause: &str) -> String {
     format!("{db}_{clause}").chars().take(60).collect()
+}
+
+/// A database of the test's own on the test's MariaDB.
+#[cfg(feature = "mysql")]
+async fn on_mariadb(db: &str, clause: &str) -> Place<ycsb_trace::driver::mysql::MySql> {
+    let url = crate::support::mariadb::database(&legible(db, clause)).await;
+    Place::at(crate::support::target(db, &url))
 }
 
 const ABC: [&str; 3] = ["a", "b", "c"];

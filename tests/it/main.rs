@@ -21,8 +21,12 @@ mod interrupt;
 mod memory;
 #[cfg(all(feature = "analyze", feature = "postgres", feature = "sqlite"))]
 mod mistakes;
+#[cfg(feature = "mysql")]
+mod mysql;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod order;
+#[cfg(feature = "mysql")]
+mod outages;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod readme;

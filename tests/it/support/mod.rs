@@ -1,15 +1,19 @@
 //! What the tests share: places for a table, sessions that are easy to call, the program, and
 //! a real PostgreSQL.
 
+#[cfg(feature = "mysql")]
+pub mod daemon;
 #[cfg(feature = "jdbc")]
 pub mod java;
 mod machine;
+#[cfg(feature = "mysql")]
+pub mod mariadb;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod program;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 pub mod relay;
-#[cfg(all(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(all(feature = "postgres", feature = "sqlite"), feature = "mysql"))]
 pub mod together;
 
 use tempfile::TempDir;

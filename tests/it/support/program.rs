@@ -59,7 +59,16 @@ impl Folder {
     pub fn command<S: AsRef<str>>(&self, arguments: &[S]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ycsb-trace"));
         command.args(arguments.iter().map(AsRef::as_ref)).current_dir(self.0.path()).stdin(Stdio::null());
-        for name in ["PGPASSWORD", "PGUSER", "PGHOST", "PGPORT", "PGDATABASE", "DATABASE_URL"] {
+        for name in [
+            "PGPASSWORD",
+            "PGUSER",
+            "PGHOST",
+            "PGPORT",
+            "PGDATABASE",
+            "DATABASE_URL",
+            "MYSQL_PWD",
+            "MYSQL_HOST",
+        ] {
             command.env_remove(name);
         }
         command

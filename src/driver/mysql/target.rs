@@ -1,0 +1,409 @@
+//! Where a MySQL server is and how to be let in: URLs with several hosts, properties, the
+//! environment, and encryption. The client's own URLs know one host and none of MySQL's `ssl-mode`
+//! words, and its complaints repeat what may be a password.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mysql_async::{ClientIdentity, Opts, OptsBuilder, SslOpts};
+
+use crate::driver::{Target, TargetError};
+
+/// Everything that the client has to know, of every host.
+pub struct Address {
+    pub hosts: Vec<(String, u16)>,
+    pub user: String,
+    pub password: Option<String>,
+    pub database: String,
+    pub connect_timeout: Duration,
+    tls: Tls,
+}
+
+/// MySQL's `ssl-mode`, with the files that go with it.
+#[derive(Default)]
+struct Tls {
+    mode: SslMode,
+    ca: Option<PathBuf>,
+    identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// How much encryption is asked for, as MySQL's own clients mean it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SslMode {
+    /// Never encrypted.
+    #[default]
+    Disabled,
+    /// Encrypted if the server can; nothing is verified.
+    Preferred,
+    /// Encrypted, or there is no connection; nothing is verified.
+    Required,
+    /// The server's certificate comes from a known authority.
+    VerifyCa,
+    /// And it is for the host that was asked for.
+    VerifyIdentity,
+}
+
+const MODES: [(&str, SslMode); 5] = [
+    ("DISABLED", SslMode::Disabled),
+    ("PREFERRED", SslMode::Preferred),
+    ("REQUIRED", SslMode::Required),
+    ("VERIFY_CA", SslMode::VerifyCa),
+    ("VERIFY_IDENTITY", SslMode::VerifyIdentity),
+];
+
+/// Options that a URL may have after its question mark; each is also the property `mysql.NAME`.
+const URL_OPTIONS: [&str; 7] =
+    ["user", "password", "ssl-mode", "ssl-ca", "ssl-cert", "ssl-key", "connect-timeout"];
+
+/// What a URL says; the rest is left to properties.
+#[derive(Default)]
+struct Url {
+    user: Option<String>,
+    password: Option<String>,
+    hosts: Vec<(String, Option<u16>)>,
+    database: Option<String>,
+    options: Vec<(&'static str, String)>,
+}
+
+impl Address {
+    /// The settings of `--url` first, then of properties, then of the environment, and for the rest
+    /// the defaults.
+    pub fn understand(
+        target: &Target,
+        default_port: u16,
+        env: impl Fn(&str) -> Option<String>,
+    ) -> Result<Address, TargetError> {
+        let property = |name: &str| target.property(name).map(str::to_owned);
+        let url = if let Some(url) = &target.url {
+            parse(url, "--url")?
+        } else if let Some(url) = target.property("db.url") {
+            parse(url, "db.url")?
+        } else {
+            match env("DATABASE_URL").filter(|url| scheme(url).is_some()) {
+                Some(url) if target.property("mysql.host").is_none() => parse(&url, "DATABASE_URL")?,
+                _ => Url::default(),
+            }
+        };
+        let of_url = |name: &str| {
+            url.options.iter().find(|(option, _)| *option == name).map(|(_, value)| value.clone())
+        };
+        let option = |name: &str| of_url(name).or_else(|| property(&format!("mysql.{name}")));
+
+        let ports = match property("mysql.port").or_else(|| env("MYSQL_TCP_PORT")) {
+            Some(text) => numbers(&text).ok_or_else(|| {
+                TargetError::Request(format!("mysql.port={text:?} is not a port number, or one for each host"))
+            })?,
+            None => vec![default_port],
+        };
+        let mut hosts = url.hosts;
+        if hosts.is_empty() {
+            let instances = property("tidb.instances");
+            let text = instances.or_else(|| property("mysql.host")).or_else(|| env("MYSQL_HOST"));
+            for host in text.as_deref().unwrap_or("127.0.0.1").split(',') {
+                hosts.push(host_and_port(host.trim()).ok_or_else(|| {
+                    TargetError::Request(format!("{:?} is not host or host:port", host.trim()))
+                })?);
+            }
+        }
+        if ports.len() != 1 && ports.len() != hosts.len() {
+            return Err(TargetError::Request(format!(
+                "mysql.port names {} ports for {} host(s); give one for all, or one for each",
+                ports.len(),
+                hosts.len()
+            )));
+        }
+        let port = |position: usize| ports.get(position).copied().unwrap_or(ports[0]);
+        let hosts = hosts.into_iter().enumerate();
+        let hosts = hosts.map(|(position, (host, named))| (host, named.unwrap_or_else(|| port(position)))).collect();
+
+        let password = url.password.or_else(|| of_url("password"));
+        let password = password.or_else(|| property("mysql.password")).or_else(|| property("db.passwd"));
+        let user = url.user.or_else(|| option("user")).or_else(|| property("db.user"));
+        let seconds = option("connect-timeout").unwrap_or_else(|| "10".to_owned());
+        let seconds: u64 = seconds.parse().ok().filter(|seconds| *seconds > 0).ok_or_else(|| {
+            TargetError::Request(format!("mysql.connect-timeout={seconds:?} is not a number of seconds"))
+        })?;
+        Ok(Address {
+            hosts,
+            user: user.unwrap_or_else(|| "root".to_owned()),
+            password: password.or_else(|| env("MYSQL_PWD")),
+            database: url.database.or_else(|| property("mysql.db")).unwrap_or_else(|| "test".to_owned()),
+            connect_timeout: Duration::from_secs(seconds),
+            tls: Tls::understand(option)?,
+        })
+    }
+
+    pub fn ssl_mode(&self) -> SslMode {
+        self.tls.mode
+    }
+
+    /// `host:port` of one host; a socket is its path.
+    pub fn host(&self, position: usize) -> String {
+        match &self.hosts[position] {
+            (host, _) if host.starts_with('/') => host.clone(),
+            (host, port) if host.contains(':') => format!("[{host}]:{port}"),
+            (host, port) => format!("{host}:{port}"),
+        }
+    }
+
+    /// All hosts and the database, as a person would say it.
+    pub fn words(&self) -> String {
+        let hosts: Vec<_> = (0..self.hosts.len()).map(|position| self.host(position)).collect();
+        format!("{}/{}", hosts.join(","), self.database)
+    }
+
+    /// The client's options for one host.
+    pub fn client(&self, position: usize, encrypted: bool) -> Opts {
+        let (host, port) = &self.hosts[position];
+        let options = OptsBuilder::default()
+            .user(Some(self.user.clone()))
+            .pass(self.password.clone())
+            .db_name(Some(self.database.clone()))
+            // Rows that an update finds count, not those whose values it changes.
+            .client_found_rows(true)
+            // Its statements are in a table of ours; in a cache, old ones would be closed.
+            .stmt_cache_size(0)
+            // Where a server on this machine also has a socket, the client would move there.
+            .prefer_socket(false)
+            .ssl_opts(encrypted.then(|| self.tls.client()));
+        match host.strip_prefix('/') {
+            Some(_) => options.socket(Some(host.clone())).into(),
+            None => options.ip_or_hostname(host.clone()).tcp_port(*port).into(),
+        }
+    }
+}
+
+impl Tls {
+    fn understand(option: impl Fn(&str) -> Option<String>) -> Result<Tls, TargetError> {
+        let file = |name: &str| {
+            let Some(path) = option(name) else { return Ok(None) };
+            match std::fs::File::open(&path) {
+                Ok(_) => Ok(Some(PathBuf::from(path))),
+                Err(cause) => Err(TargetError::Request(format!("cannot read mysql.{name}={path}: {cause}"))),
+            }
+        };
+        let ca = file("ssl-ca")?;
+        let identity = match (file("ssl-cert")?, file("ssl-key")?) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            _ => {
+                let both = "mysql.ssl-cert and mysql.ssl-key belong together; give both or none";
+                return Err(TargetError::Request(both.to_owned()));
+            }
+        };
+        let mode = match option("ssl-mode") {
+            Some(word) => {
+                let plain = word.to_ascii_uppercase().replace('-', "_");
+                MODES.iter().find(|(name, _)| *name == plain).map(|(_, mode)| *mode).ok_or_else(|| {
+                    let names = MODES.map(|(name, _)| name).join(", ");
+                    TargetError::Request(format!("mysql.ssl-mode={word:?} is none of {names}"))
+                })?
+            }
+            // Who names an authority wants it to be asked.
+            None if ca.is_some() => SslMode::VerifyCa,
+            None if identity.is_some() => SslMode::Required,
+            None => SslMode::Disabled,
+        };
+        Ok(Tls { mode, ca, identity })
+    }
+
+    fn client(&self) -> SslOpts {
+        let mut roots = Vec::new();
+        match &self.ca {
+            Some(path) => roots.push(path.clone().into()),
+            // Besides the client's own list, what this machine trusts.
+            None => {
+                let known = rustls_native_certs::load_native_certs().certs;
+                roots.extend(known.into_iter().map(|certificate| certificate.to_vec().into()));
+            }
+        }
+        let identity = self.identity.clone();
+        let identity =
+            identity.map(|(certificate, key)| ClientIdentity::new(certificate.into(), key.into()));
+        SslOpts::default()
+            .with_disable_built_in_roots(self.ca.is_some())
+            .with_root_certs(roots)
+            .with_client_identity(identity)
+            .with_danger_accept_invalid_certs(matches!(self.mode, SslMode::Preferred | SslMode::Required))
+            .with_danger_skip_domain_validation(self.mode != SslMode::VerifyIdentity)
+    }
+}
+
+/// What follows the scheme, if it is one of MySQL's family.
+fn scheme(url: &str) -> Option<&str> {
+    let url = url.trim();
+    let url = url.strip_prefix("jdbc:").unwrap_or(url);
+    ["mysql://", "mariadb://", "tidb://"].iter().find_map(|scheme| url.strip_prefix(scheme))
+}
+
+/// Understands a URL. It may hold a password, so a refusal repeats nothing of it.
+fn parse(text: &str, origin: &str) -> Result<Url, TargetError> {
+    let wrong = |what: &str| {
+        TargetError::Request(format!(
+            "{origin} is not a URL of a MySQL server: {what}. Write mysql://user:password@host:port/database, \
+             with several hosts by commas, and after ? any of {}. Percent-encode the characters @ : / ? # % of a \
+             password, or give it as -p mysql.password=… or MYSQL_PWD (it is not shown here)",
+            URL_OPTIONS.join(", ")
+        ))
+    };
+    let rest = scheme(text).ok_or_else(|| wrong("it does not begin with mysql://"))?;
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
+    let decoded = |text: &str| decode(text).ok_or_else(|| wrong("a % in it is not followed by two digits"));
+    let mut url = Url::default();
+    let hosts = match authority.split_once('@') {
+        Some((who, hosts)) => {
+            let (user, password) = match who.split_once(':') {
+                Some((user, password)) => (user, Some(password)),
+                None => (who, None),
+            };
+            url.user = Some(decoded(user)?).filter(|user| !user.is_empty());
+            url.password = password.map(decoded).transpose()?;
+            hosts
+        }
+        None => authority,
+    };
+    for host in hosts.split(',') {
+        let host = host_and_port(&decoded(host)?).ok_or_else(|| wrong("a host in it is not host or host:port"))?;
+        url.hosts.push(host);
+    }
+    if database.contains(['/', '@']) {
+        return Err(wrong("its database has a / or @"));
+    }
+    url.database = Some(decoded(database)?).filter(|name| !name.is_empty());
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').ok_or_else(|| wrong("an option in it has no ="))?;
+        // MySQL's tools write ssl-mode, its connectors sslMode.
+        let plain = |name: &str| name.to_ascii_lowercase().replace(['-', '_'], "");
+        let known = URL_OPTIONS.iter().find(|known| plain(known) == plain(name));
+        url.options.push((known.ok_or_else(|| wrong("it has an option that is unknown here"))?, decoded(value)?));
+    }
+    Ok(url)
+}
+
+/// Characters for their percent-encoding.
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        rest = tail;
+        if first == b'%' {
+            let digits = rest.get(..2)?;
+            bytes.push(u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()?);
+            rest = &rest[2..];
+        } else {
+            bytes.push(first);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+fn host_and_port(text: &str) -> Option<(String, Option<u16>)> {
+    if text.starts_with('/') {
+        return Some((text.to_owned(), None));
+    }
+    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
+        let (host, port) = rest.split_once(']')?;
+        (host, if port.is_empty() { None } else { Some(port.strip_prefix(':')?) })
+    } else {
+        match text.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        }
+    };
+    let legible = |c: char| c.is_alphanumeric() || ".-_:".contains(c);
+    if host.is_empty() || !host.chars().all(legible) {
+        return None;
+    }
+    Some((host.to_owned(), port.map(str::parse).transpose().ok()?))
+}
+
+fn numbers(text: &str) -> Option<Vec<u16>> {
+    text.split(',').map(|number| number.trim().parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn understand(
+        url: Option<&str>,
+        properties: &[(&str, &str)],
+        env: &[(&str, &str)],
+    ) -> Result<Address, TargetError> {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let target = Target {
+            db: "mysql".to_owned(),
+            url: url.map(str::to_owned),
+            properties: properties.iter().map(owned).collect(),
+            ..Target::default()
+        };
+        let find = |name: &str| env.iter().find(|(known, _)| *known == name).map(|found| found.1.to_owned());
+        Address::understand(&target, 3306, find)
+    }
+
+    fn summary(url: Option<&str>, properties: &[(&str, &str)], env: &[(&str, &str)]) -> String {
+        match understand(url, properties, env) {
+            Ok(address) => {
+                let password = address.password.as_deref().unwrap_or_default();
+                format!("{}:{password}@{}", address.user, address.words())
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn a_url_comes_before_properties_and_those_before_the_environment() {
+        let properties = [("mysql.user", "prop"), ("mysql.password", "a@b/c?d#e%"), ("mysql.port", "7")];
+        let env = [("MYSQL_PWD", "env"), ("MYSQL_HOST", "far"), ("MYSQL_TCP_PORT", "9")];
+        assert_eq!(summary(None, &[], &[]), "root:@127.0.0.1:3306/test");
+        assert_eq!(summary(None, &[], &env), "root:env@far:9/test");
+        assert_eq!(summary(None, &properties, &env), "prop:a@b/c?d#e%@far:7/test");
+        assert_eq!(summary(Some("mysql://u:p%40@h:8/d"), &properties, &env), "u:p@@h:8/d");
+        assert_eq!(summary(Some("mysql://h1,h2:1,[::1]:2/d"), &properties, &[]), "prop:a@b/c?d#e%@h1:7,h2:1,[::1]:2/d");
+        assert_eq!(summary(Some("mariadb://u@h?password=x"), &[], &env), "u:x@h:9/test");
+        assert_eq!(
+            summary(None, &[("db.url", "jdbc:mysql://h:8/d"), ("db.user", "j"), ("db.passwd", "k")], &[]),
+            "j:k@h:8/d"
+        );
+        assert_eq!(summary(None, &[("tidb.instances", "h1:4000,h2:4001")], &[]), "root:@h1:4000,h2:4001/test");
+        assert_eq!(summary(None, &[("mysql.host", "h1,h2"), ("mysql.port", "1,2")], &[]), "root:@h1:1,h2:2/test");
+        assert_eq!(summary(None, &[("mysql.host", "/run/mysqld.sock")], &[]), "root:@/run/mysqld.sock/test");
+        assert_eq!(summary(None, &[], &[("DATABASE_URL", "postgres://h/d")]), "root:@127.0.0.1:3306/test");
+        assert_eq!(summary(None, &[], &[("DATABASE_URL", "mysql://h/d")]), "root:@h:3306/d");
+    }
+
+    #[test]
+    fn encryption_is_as_much_as_was_asked_for() {
+        let mode = |url: &str| match understand(Some(url), &[], &[]) {
+            Ok(address) => Ok(address.ssl_mode()),
+            Err(error) => Err(error.to_string()),
+        };
+        assert_eq!(mode("mysql://h/d"), Ok(SslMode::Disabled));
+        assert_eq!(mode("mysql://h/d?ssl-mode=REQUIRED"), Ok(SslMode::Required));
+        assert_eq!(mode("mysql://h/d?sslMode=verify-identity"), Ok(SslMode::VerifyIdentity));
+        assert_eq!(mode("mysql://h/d?ssl-ca=/etc/passwd"), Ok(SslMode::VerifyCa));
+        assert!(mode("mysql://h/d?ssl-mode=maybe").unwrap_err().contains("VERIFY_IDENTITY"));
+        assert!(mode("mysql://h/d?ssl-ca=/nonexistent").unwrap_err().contains("cannot read"));
+        assert!(mode("mysql://h/d?ssl-cert=/etc/passwd").unwrap_err().contains("belong together"));
+    }
+
+    #[test]
+    fn a_url_that_is_not_understood_is_not_repeated() {
+        for url in [
+            "mysql://u:s3@cr3t@h/d",
+            "mysql://u:s3cr3t@h:port/d",
+            "mysql://u:s3cr3t@h/d?s3cr3t=1",
+            "mysql://u:s3cr3t/x@h/d",
+            "mysql://u:s3cr3t%zz@h/d",
+            "mysql://u@h/d?password=a&s3cr3t",
+            "mysql:u:s3cr3t@h",
+            "postgres://u:s3cr3t@h/d",
+            "s3cr3t",
+        ] {
+            let Err(error) = understand(Some(url), &[], &[]) else { panic!("{url} was understood") };
+            assert!(matches!(error, TargetError::Request(_)), "{url}: {error}");
+            assert!(!error.to_string().contains("cr3t"), "{error}");
+        }
+    }
+}
