@@ -56,9 +56,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("indicatif", &["cli"]),
     ("tokio_postgres", &["driver/postgres.rs", "driver/postgres/statements.rs"]),
     ("rusqlite", &["driver/sqlite.rs", "driver/sqlite/statements.rs"]),
-    ("tokio_postgres", &["driver/postgres.rs"]),
     ("mysql_async", &["driver/mysql/mod.rs", "driver/mysql/target.rs"]),
-    ("rusqlite", &["driver/sqlite.rs"]),
     ("jni", &["driver/jdbc/jvm.rs"]),
     ("glob", &["driver/jdbc/classpath.rs"]),
     // Also the name of our module, which the table of drivers mentions.
