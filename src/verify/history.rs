@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::Inputs;
+use super::scans::Scans;
 use super::written::written_values;
 use crate::op::{NEVER_NS, OpKind, Status};
 use crate::record::key_hash;
@@ -161,9 +162,14 @@ impl FieldLists {
     }
 }
 
-/// Reads one part. With `every_key`, also the keys that no operation of the run touches, and their
+/// Reads one part, with the rows that `asked` scans left out. With `every_key`, also the keys that no operation of the run touches, and their
 /// texts.
-pub fn read(inputs: &Inputs, share: Share, every_key: bool) -> Result<Part, FileError> {
+pub fn read(
+    inputs: &Inputs,
+    share: Share,
+    asked: Option<&Scans>,
+    every_key: bool,
+) -> Result<Part, FileError> {
     let mut part = Part {
         operations: Vec::new(),
         events: Vec::new(),
@@ -227,7 +233,7 @@ pub fn read(inputs: &Inputs, share: Share, every_key: bool) -> Result<Part, File
                 let id = rows.columns.op_id[row] as u64;
                 if rows.columns.kinds[row] == OpKind::Scan {
                     let fields = scans.get(&id).map_or(&all, |&list| &lists.lists[list as usize]);
-                    part.add_scan(share, rows, row, fields);
+                    part.add_scan(share, rows, row, fields, asked);
                 } else if let Ok(op) = part.operations[..of_trace].binary_search_by_key(&id, |found| found.id)
                 {
                     part.add_row(op, rows, row, &all, &lists);
@@ -310,25 +316,43 @@ impl Part {
         }
     }
 
-    /// What came back to a scan: each row is a read of its key.
-    fn add_scan(&mut self, share: Share, rows: &RunObservations, row: usize, fields: &[u32]) {
+    /// What came back to a scan: each row is a read of its key, and so is each that should have come.
+    fn add_scan(
+        &mut self,
+        share: Share,
+        rows: &RunObservations,
+        row: usize,
+        fields: &[u32],
+        asked: Option<&Scans>,
+    ) {
         let observed = rows.observed(row);
         if !observed.len().is_multiple_of(fields.len() + 1) {
             return;
         }
+        let id = rows.columns.op_id[row] as u64;
+        let answers = observed.chunks_exact(fields.len() + 1);
         let mut op = None;
-        for seen in observed.chunks_exact(fields.len() + 1) {
+        let mut operation = |operations: &mut Vec<Operation>, key| {
+            *op.get_or_insert_with(|| {
+                let (start, last_start, end) = times(rows, row);
+                let (kind, fate) = (OpKind::Scan, Fate::Done);
+                operations.push(Operation { id, key, kind, fields: 0, start, last_start, end, fate });
+                operations.len() as u32 - 1
+            })
+        };
+        if let (Some(asked), Status::Ok) = (asked, rows.columns.statuses[row]) {
+            let left_out = asked.left_out(id, answers.clone().map(|seen| seen[0].cast_unsigned()));
+            for key in left_out.into_iter().filter(|&key| share.has(key)) {
+                let op = operation(&mut self.operations, key);
+                self.events.push(Event::new(key, ROW, ABSENT, What::Read, op));
+            }
+        }
+        for seen in answers {
             let key = seen[0].cast_unsigned();
             if !share.has(key) {
                 continue;
             }
-            let op = *op.get_or_insert_with(|| {
-                let (start, last_start, end) = times(rows, row);
-                let id = rows.columns.op_id[row] as u64;
-                let (kind, fate) = (OpKind::Scan, Fate::Done);
-                self.operations.push(Operation { id, key, kind, fields: 0, start, last_start, end, fate });
-                self.operations.len() as u32 - 1
-            });
+            let op = operation(&mut self.operations, key);
             self.observed += fields.len() as u64;
             self.events.push(Event::new(key, ROW, PRESENT, What::Read, op));
             self.events.extend(

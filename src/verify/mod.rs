@@ -4,22 +4,24 @@
 //!
 //! Each field of each row is judged on its own, and so is the question whether the row is there. What
 //! concerns several fields or rows at once (a transaction over two keys, the snapshot of a scan) is
-//! not seen. What may be so is never reported: an operation that failed may have happened or not, at
+//! not seen; that a scan leaves out a row is. What may be so is never reported: an operation that failed may have happened or not, at
 //! any time after its start, and values that several writes share are left out and counted.
 //!
 //! Keys are taken in parts, so memory depends on the size of a part and not of the run.
 
 pub mod history;
 pub mod register;
+pub mod scans;
 pub mod written;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use self::history::{ABSENT, Event, Fate, LOADED, Operation, PRESENT, Part, ROW, Share, What};
 use self::register::{Cluster, Span, Violation};
+use self::scans::Scans;
 use crate::op::{NEVER_NS, OpKind};
 use crate::record::key_hash;
 use crate::trace::FileError;
@@ -167,8 +169,11 @@ pub fn verify(inputs: &Inputs, mut on_part: impl FnMut(u64, u64)) -> Result<Repo
         clusters: Vec::new(),
     };
     let count = parts(inputs)?;
+    let traces: Vec<&Path> = inputs.load.iter().chain([&inputs.trace]).map(PathBuf::as_path).collect();
+    let mut scan_notes = Vec::new();
+    let scans = Scans::read(&traces, |note| scan_notes.push(note))?;
     for index in 0..count {
-        let part = history::read(inputs, Share { index, count }, false)?;
+        let part = history::read(inputs, Share { index, count }, scans.as_ref(), false)?;
         judge.report.values += part.observed;
         let same_register = |one: &Event, other: &Event| one.key == other.key && one.field() == other.field();
         for events in part.events.chunk_by(same_register) {
@@ -181,6 +186,7 @@ pub fn verify(inputs: &Inputs, mut on_part: impl FnMut(u64, u64)) -> Result<Repo
     report.findings.sort_by_key(|finding| (finding.category, finding.op_id, finding.field.clone()));
     name_keys(inputs, &mut report.findings)?;
     report.notes = notes(inputs, &report);
+    report.notes.append(&mut scan_notes);
     Ok(report)
 }
 
@@ -467,7 +473,7 @@ pub struct LastState {
 /// What every row of one part may hold at the end: of each register a value whose write was not
 /// overwritten by a confirmed one that began after it had ended.
 pub fn last_states(inputs: &Inputs, share: Share) -> Result<Vec<LastState>, FileError> {
-    let part = history::read(inputs, share, true)?;
+    let part = history::read(inputs, share, None, true)?;
     let mut states = Vec::new();
     for events in part.events.chunk_by(|one, other| one.key == other.key) {
         let key = events[0].key;

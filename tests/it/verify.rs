@@ -186,6 +186,36 @@ mod sqlite {
     }
 
     #[test]
+    fn a_row_that_scans_leave_out_has_vanished() {
+        let folder = Folder::in_memory();
+        folder
+            .ok("gen workloade --records 60 --ops 400 -p fieldcount=2 -p fieldlength=12 -p maxscanlength=20");
+        folder.ok("replay --db sqlite workloade --url test.db --phase load");
+        let trace = Generated::read(&folder.path("traces/workloade.run.parquet"));
+        let mut keys: Vec<String> = Generated::read(&folder.path("traces/workloade.load.parquet"))
+            .rows
+            .into_iter()
+            .map(|row| row.key)
+            .collect();
+        keys.sort();
+        let gone = &keys[30];
+        change(&folder, "DELETE FROM usertable WHERE ycsb_key = ?", &[gone]);
+        let ran = folder.ok("replay --db sqlite workloade --url test.db --phase run --threads 4 --verify");
+        let answer = verify(&folder, &ran.result(&folder).path, "");
+        let named = found(&answer, "vanished");
+        // Certainly those that begin with it; others by how far they reach.
+        let from_it = ids(&trace.rows, |row| row.kind == OpKind::Scan && row.key == *gone);
+        assert!(!from_it.is_empty() && named.is_superset(&from_it), "{from_it:?} of {named:?}");
+        for id in &named {
+            let row = &trace.rows[*id as usize];
+            assert!(row.kind == OpKind::Scan && row.key <= *gone, "{} {}", row.id, row.key);
+        }
+        assert_eq!(answer["history"]["findings"][0]["key"], gone.as_str());
+        let in_parts = verify(&folder, &ran.result(&folder).path, "--part-events 500");
+        assert_eq!(found(&in_parts, "vanished"), named);
+    }
+
+    #[test]
     fn a_result_without_values_and_a_wrong_trace_are_refused() {
         let folder = Folder::in_memory();
         folder.ok("gen workloadc --records 10 --ops 10 --seed 1");
