@@ -6,6 +6,7 @@
 
 pub mod caveat;
 pub mod hdr;
+pub mod pictures;
 pub mod quantile;
 pub mod render;
 pub mod report;

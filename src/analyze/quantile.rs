@@ -190,6 +190,22 @@ impl Histogram {
         (bucket(self.min)..=bucket(self.max)).find(reaches).map(|index| Range::of_bucket(index).low)
     }
 
+    /// The values of ascending ranks (counted from 1, none beyond the count), as [`near`](Self::near) the
+    /// exact ones; the smallest and the largest are exact.
+    pub fn near_ranks(&self, ranks: &[u64]) -> Vec<u64> {
+        let mut found = Vec::with_capacity(ranks.len());
+        let (mut index, mut below) = (bucket(self.min.min(self.max)), 0);
+        for &rank in ranks {
+            while below + self.buckets[index] < rank {
+                below += self.buckets[index];
+                index += 1;
+            }
+            let low = Range::of_bucket(index).low;
+            found.push(if rank == self.count { self.max } else { low.clamp(self.min, self.max) });
+        }
+        found
+    }
+
     /// Sum over count, both exact, rounded to the nearest whole number.
     pub fn mean(&self) -> Option<u64> {
         let count = u128::from(self.count);

@@ -238,7 +238,7 @@ impl Latencies {
 }
 
 /// Reads every row group, each by whichever thread is free, into one state per thread.
-fn each_row_group<S: Send>(
+pub(super) fn each_row_group<S: Send>(
     file: &RunFile,
     state: impl Fn() -> S + Sync,
     read: impl Fn(usize, &mut S) -> Result<(), FileError> + Sync,

@@ -7,8 +7,9 @@ use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 
+use crate::analyze::pictures::pictures;
 use crate::analyze::quantile::Percentile;
-use crate::analyze::render::{FORMATS, Page, format};
+use crate::analyze::render::{FORMATS, Page, format, html};
 use crate::analyze::{DEFAULT_PERCENTILES, Options, analyze, hdr, percentiles};
 
 /// Percentiles, rates and errors of one or more results, side by side.
@@ -44,11 +45,17 @@ fn percentile_list(text: &str) -> Result<PercentileList, String> {
 
 /// Not a form of the report: it is made of the rows.
 const HDR: &str = "hdr";
+/// It shows more than the report holds: pictures of the rows.
+const HTML: &str = "html";
 
 fn formats() -> PossibleValuesParser {
     let of_reports = FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.about));
     let about = "HdrHistogram log (V2) of one run, an interval per window, a tag per op and series";
-    PossibleValuesParser::new(of_reports.chain([PossibleValue::new(HDR).help(about)]))
+    let of_rows = [
+        PossibleValue::new(HTML).help("one page with charts, which opens without a network"),
+        PossibleValue::new(HDR).help(about),
+    ];
+    PossibleValuesParser::new(of_reports.chain(of_rows))
 }
 
 /// A duration with its unit, in nanoseconds; not 0.
@@ -84,6 +91,10 @@ pub fn run(args: &AnalyzeArgs) -> Result<()> {
     }
     let text = |page: Page| match format(&args.format) {
         Some(format) => analyze(&args.results, &options).map(|report| (format.render)(&report, page)),
+        None if args.format == HTML => {
+            let report = analyze(&args.results, &options)?;
+            Ok(html::render(&report, &pictures(&report)?))
+        }
         None => hdr::log(&args.results, options.window_ns),
     };
     match &args.output {
@@ -136,7 +147,7 @@ mod tests {
         assert!(complaint(&[]).contains("<RESULT>"));
         assert!(
             complaint(&["a", "--format", "pdf"])
-                .contains("[possible values: text, markdown, json, csv, hdr]")
+                .contains("[possible values: text, markdown, json, csv, html, hdr]")
         );
         assert!(complaint(&["a", "--percentiles", "50,101"]).contains("\"101\" is not a percentile"));
         assert!(complaint(&["a", "--window", "0s"]).contains("is not a duration"));

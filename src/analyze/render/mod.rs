@@ -2,11 +2,13 @@
 //! nothing else.
 
 mod csv;
+pub mod html;
 mod json;
 mod markdown;
 mod table;
 mod text;
 pub mod units;
+mod verdict;
 
 use super::report::Report;
 

@@ -25,13 +25,31 @@ pub(super) enum Block {
 pub(super) fn blocks(report: &Report) -> Vec<Block> {
     let mut blocks = Vec::new();
     for comparison in &report.comparisons {
-        let runs: Vec<&RunReport> = comparison.runs.iter().map(|&run| &report.runs[run]).collect();
-        phase(&mut blocks, report, comparison, &runs);
+        blocks.extend(blocks_of(report, comparison));
     }
     blocks.push(Block::Heading("Definitions".into()));
     let definition = |(word, meaning): &(String, String)| format!("{word}: {meaning}");
     blocks.push(Block::Lines(report.definitions.0.iter().map(definition).collect()));
     blocks
+}
+
+/// One phase of it.
+pub(super) fn blocks_of(report: &Report, comparison: &Comparison) -> Vec<Block> {
+    let runs: Vec<&RunReport> = comparison.runs.iter().map(|&run| &report.runs[run]).collect();
+    let mut blocks = Vec::new();
+    phase(&mut blocks, report, comparison, &runs);
+    blocks
+}
+
+/// A kind of op in one line: ops, rate, failures, percentiles of the response, the longest.
+pub(super) fn overview_cells(report: &Report, op: &OpReport) -> Vec<String> {
+    let mut cells = vec![grouped(op.ops), rate(op.ops_per_second), failed(op)];
+    let response = &op.response.ok;
+    cells.extend(
+        report.percentiles.iter().map(|one| quantile(response.percentiles.get(one).and_then(Option::as_ref))),
+    );
+    cells.push(finite(response.max_ns));
+    cells
 }
 
 fn phase(blocks: &mut Vec<Block>, report: &Report, comparison: &Comparison, runs: &[&RunReport]) {
