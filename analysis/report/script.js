@@ -37,8 +37,8 @@
     const s = ns / 1e9;
     if (step >= 3600e9) return `${Number((s / 3600).toPrecision(6))} h`;
     if (step >= 60e9) return `${Number((s / 60).toPrecision(6))} min`;
-    if (step >= 1e9) return `${Number(s.toPrecision(9))} s`;
-    return step >= 1e6 ? `${Number((s * 1e3).toPrecision(9))} ms` : `${Number((s * 1e6).toPrecision(9))} µs`;
+    if (step >= 1e7) return `${Number(s.toPrecision(9))} s`;
+    return step >= 1e4 ? `${Number((s * 1e3).toPrecision(9))} ms` : `${Number((s * 1e6).toPrecision(9))} µs`;
   };
   const stretch = (from, length) => `${moment(from, length)} – ${moment(from + length, length)}`;
 
@@ -46,7 +46,7 @@
   const linear = (low, high, count) => {
     if (high <= low) high = low + 1;
     const raw = (high - low) / count, power = 10 ** Math.floor(Math.log10(raw));
-    const step = [1, 2, 5, 10].map((factor) => factor * power).find((one) => one >= raw * 0.999);
+    const step = [1, 2, 5, 10].map((factor) => factor * power).find((one) => one >= raw * 0.7);
     const ticks = [];
     for (let tick = Math.ceil(low / step - 1e-9) * step; tick <= high + step * 1e-9; tick += step) ticks.push(tick);
     return { at: (value) => (value - low) / (high - low), back: (share) => low + share * (high - low), ticks, step, low, high };
@@ -274,7 +274,7 @@
       }
     }
 
-    const marks = (g, X, shape) => visible().forEach((run) => {
+    const marks = (g, X, shape, some = visible()) => some.forEach((run) => {
       if (run.cut_ns) draw(g, 'rect', { x: shape.left, y: shape.top, width: Math.max(0, X(run.cut_ns) - shape.left), height: shape.height, class: 'cut' });
       run.changes_ns.forEach((at) => draw(g, 'line', { x1: X(at), x2: X(at), y1: shape.top, y2: shape.top + shape.height, class: 'change' }));
     });
@@ -283,31 +283,31 @@
     // Latency over time.
     if (drawn.length) chart(host, {
       title: 'Latency over time', wide: true, now: (width = 800) => {
-        const shown = visible().filter(of), alone = shown.length === 1, few = shown.length <= 3;
+        const shown = visible().filter(of), alone = shown.length === 1;
         if (!shown.length) return null;
-        const all = shown.flatMap((run) => { const s = serial(run, of(run)); return [...s.p50, ...s.p99, ...(alone ? s.max : [])]; }).filter((one) => one !== null);
+        const all = shown.flatMap((run) => { const s = serial(run, of(run)); return [...s.p50, ...(shown.length <= 4 ? s.max : s.p99)]; }).filter((one) => one !== null);
         if (!all.length) return null;
         const y = log(Math.max(1, all.reduce((one, other) => Math.min(one, other)) * 0.85), all.reduce((one, other) => Math.max(one, other)) * 1.15, 6);
-        const lead = finest(), stops = middles(lead);
+        const lead = finest(), stops = middles(lead), apart = shown.length <= 4;
+        const paint = (some) => (g, X, Y, shape) => {
+          if (apart) marks(g, X, shape, some); else marks(g, X, shape);
+          for (const run of some) {
+            const s = serial(run, of(run)), xs = middles(run), Z = (value) => (value === null ? null : Y(value)), ink = colour(run.index);
+            if (apart) {
+              band(g, xs.map((x, i) => [X(x), Z(s.p90[i]), Z(s.p99[i])]), { fill: ink, opacity: 0.16 });
+              band(g, xs.map((x, i) => [X(x), Z(s.p50[i]), Z(s.p90[i])]), { fill: ink, opacity: 0.32 });
+            }
+            line(g, xs.map((x, i) => [X(x), Z(s.p99[i])]), { stroke: ink, 'stroke-width': 1, 'stroke-dasharray': apart ? '' : dash(run.index), opacity: apart ? 0.6 : 1 });
+            line(g, xs.map((x, i) => [X(x), Z(s.p50[i])]), { stroke: ink, 'stroke-width': 2, 'stroke-dasharray': apart ? '' : dash(run.index) });
+            if (apart) s.max.forEach((max, i) => { if (max !== null) draw(g, 'circle', { cx: X(xs[i]).toFixed(1), cy: Y(max).toFixed(1), r: 1.5, fill: ink, opacity: 0.7 }); });
+          }
+        };
+        const panel = (some, height, title) => ({ title, height, y, format: (one) => duration(one, 2), paint: paint(some) });
         return {
-          note: `${seriesName()} of ${opName()} that ended OK, by the time they were due. Line: median; band: up to p90 and p99${alone ? '; dots: the longest' : ''}.` +
+          note: `${seriesName()} of ${opName()} that ended OK, by the time they were due. ${apart ? 'Line: median; bands: up to p90 and p99; dots: the longest.' : 'Thick: median; thin: p99.'}` +
             `${shown.some((run) => run.cut_ns) ? ' Shaded: warm-up, left out of the numbers.' : ''}${shown.some((run) => run.changes_ns.length) ? ' Dotted: latency changed for good.' : ''}`,
           x: time(end(), Math.floor(width / 90)), xFormat: moment, xLabel: 'time since the run began', stops,
-          panels: [{
-            height: 250, y, format: (one) => duration(one, 2), paint: (g, X, Y, shape) => {
-              marks(g, X, shape);
-              for (const run of shown) {
-                const s = serial(run, of(run)), xs = middles(run), Z = (value) => (value === null ? null : Y(value));
-                if (few) {
-                  band(g, xs.map((x, i) => [X(x), Z(s.p90[i]), Z(s.p99[i])]), { fill: colour(run.index), opacity: 0.13 });
-                  band(g, xs.map((x, i) => [X(x), Z(s.p50[i]), Z(s.p90[i])]), { fill: colour(run.index), opacity: 0.28 });
-                }
-                line(g, xs.map((x, i) => [X(x), Z(s.p99[i])]), { stroke: colour(run.index), 'stroke-width': 1, 'stroke-dasharray': dash(run.index), opacity: few ? 0.7 : 1 });
-                line(g, xs.map((x, i) => [X(x), Z(s.p50[i])]), { stroke: colour(run.index), 'stroke-width': 2 });
-                if (alone) s.max.forEach((max, i) => { if (max !== null) draw(g, 'circle', { cx: X(xs[i]).toFixed(1), cy: Y(max).toFixed(1), r: 1.6, fill: colour(run.index), opacity: 0.75 }); });
-              }
-            },
-          }],
+          panels: alone || !apart ? [panel(shown, 250)] : shown.map((run) => panel([run], shown.length > 2 ? 110 : 150, run.label)),
           words: (i) => [stretch(i * lead.picture.cell_ns, lead.picture.cell_ns), ...shown.map((run) => {
             const s = serial(run, of(run)), cell = cellOf(run, stops[i]);
             const has = s.p50[cell] !== null && s.p50[cell] !== undefined;
@@ -461,7 +461,7 @@
             xFormat: (i) => (list[i] ? (width / list.length > 70 || list.every((one) => one.op === list[0].op) ? `p${list[i].percentile}` : list[i].percentile) : ''),
             xLabel: '', stops: list.map((_, i) => i),
             panels: [{
-              height: 230, y, format: (one) => `×${Number(one.toPrecision(3))}`, paint: (g, X, Y, shape) => {
+              title: ' ', height: 230, y, format: (one) => `×${Number(one.toPrecision(3))}`, paint: (g, X, Y, shape) => {
                 draw(g, 'rect', { x: shape.left, width: shape.width, y: Y(1 + pair.margin), height: Y(1 - pair.margin) - Y(1 + pair.margin), class: 'cut' });
                 draw(g, 'line', { x1: shape.left, x2: shape.left + shape.width, y1: Y(1), y2: Y(1), class: 'one' });
                 list.forEach((one, i) => {
@@ -471,7 +471,7 @@
                   draw(g, 'text', { x, y: Math.max(shape.top + 10, Y(one.ratio.high) - 8), 'text-anchor': 'middle', style: `fill:${fill}` }, SIGNS[one.verdict]);
                   if (!i || list[i - 1].op !== one.op || list[i - 1].series !== one.series) {
                     if (i) draw(g, 'line', { x1: X(i - 0.5), x2: X(i - 0.5), y1: shape.top, y2: shape.top + shape.height, class: 'axis' });
-                    draw(g, 'text', { x: X(i - 0.5) + 6, y: shape.top + shape.height - 6, class: 'panel' }, one.series === 'service' ? `${one.op} (service)` : one.op);
+                    draw(g, 'text', { x: X(i - 0.5) + 4, y: shape.top - 8, class: 'panel' }, one.series === 'service' ? `${one.op} (service)` : one.op);
                   }
                 });
               },

@@ -310,21 +310,25 @@ fn bands(counts: &[u32], max: &[u64]) -> Bands {
     let mut found = Bands { p50: Vec::new(), p90: Vec::new(), p99: Vec::new(), max: Vec::new() };
     for (cell, &max) in counts.chunks(BUCKETS).zip(max) {
         let count: u64 = cell.iter().map(|&count| u64::from(count)).sum();
-        let at = |percent: u64| {
-            let rank = (count * percent).div_ceil(100);
-            let mut below = 0;
-            let reaches = |count: &u32| {
-                below += u64::from(*count);
-                below >= rank
-            };
-            let index = cell.iter().position(reaches)?;
-            // The middle of the bucket, and never more than the longest.
-            (count > 0).then(|| low(index).midpoint(low(index + 1).saturating_sub(1)).min(max))
-        };
-        found.p50.push(at(50));
-        found.p90.push(at(90));
-        found.p99.push(at(99));
         found.max.push((count > 0).then_some(max));
+        let ranks = [50, 90, 99].map(|percent| (count * percent).div_ceil(100));
+        let mut values = [None; 3];
+        let (mut below, mut next) = (0, 0);
+        for (index, &here) in cell.iter().enumerate() {
+            below += u64::from(here);
+            while next < 3 && below >= ranks[next] && count > 0 {
+                // The middle of the bucket, and never more than the longest.
+                values[next] = Some(low(index).midpoint(low(index + 1).saturating_sub(1)).min(max));
+                next += 1;
+            }
+            if below == count {
+                break;
+            }
+        }
+        let [p50, p90, p99] = values;
+        found.p50.push(p50);
+        found.p90.push(p90);
+        found.p99.push(p99);
     }
     found
 }

@@ -126,9 +126,11 @@ def visit(tab):
     seen["heat"] = tab.hover("figure:has(canvas) svg") if tab.value("!!document.querySelector('figure canvas')") else None
     # The keyboard: from the top through everything that can be used.
     tab.value("document.activeElement.blur(); scrollTo(0, 0)")
-    reached = []
+    reached, unmarked = [], []
     for _ in range(80):
         tab.key("Tab", 9)
+        if tab.value("document.activeElement !== document.body && getComputedStyle(document.activeElement).outlineStyle === 'none'"):
+            unmarked.append(tab.value("document.activeElement.outerHTML.slice(0, 100)"))
         reached.append(tab.value("document.activeElement.tagName.toLowerCase() + (document.activeElement.id ? '#' + document.activeElement.id : '')"))
         if reached[-1] == "svg" and "keys" not in seen:
             before = tab.value("document.getElementById('tip').textContent")
@@ -136,7 +138,7 @@ def visit(tab):
             after = tab.value("document.getElementById('tip').hidden ? null : document.getElementById('tip').textContent")
             seen["keys"] = [before, after]
     seen["reached"] = sorted(set(reached))
-    seen["focus_is_visible"] = tab.value("getComputedStyle(document.activeElement).outlineStyle !== 'none'")
+    seen["focus_unmarked"] = unmarked
     # Clicks.
     paper = "getComputedStyle(document.body).backgroundColor"
     seen["themes"] = []

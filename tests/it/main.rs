@@ -30,6 +30,8 @@ mod outages;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod readme;
+#[cfg(feature = "analyze")]
+mod report;
 #[cfg(feature = "postgres")]
 mod secrets;
 mod settings;

@@ -198,7 +198,7 @@ fn body(report: &Report) -> String {
                     blocks.next();
                 }
                 Block::Heading(heading) if heading == "Caveats" => {
-                    out.push_str("<h3>Read this first</h3>\n");
+                    out.push_str("<h3>Before you use these numbers</h3>\n");
                 }
                 Block::Lines(lines) => {
                     out.push_str(&format!("<div class=\"caveats\">{}</div>\n", list(&lines)));
