@@ -185,9 +185,14 @@ impl Grid {
     }
 }
 
-type Tallies = [Option<Box<Tally>>; OpKind::ALL.len()];
+/// One per kind that occurs.
+type Tallies = Vec<Option<Box<Tally>>>;
 
-fn add(rows: &RunTimes, grid: Grid, tallies: &mut Tallies) {
+fn none() -> Tallies {
+    OpKind::ALL.iter().map(|_| None).collect()
+}
+
+fn add(rows: &RunTimes, grid: Grid, tallies: &mut [Option<Box<Tally>>]) {
     for row in 0..rows.kinds.len() {
         let (intended, start, end) = (rows.intended_ns[row] as u64, rows.start_ns[row], rows.end_ns[row]);
         let tally = tallies[rows.kinds[row] as usize].get_or_insert_with(|| Box::new(Tally::new(grid.cells)));
@@ -250,7 +255,7 @@ fn picture(run: &RunReport, most_cells: u64) -> Result<Option<Picture>> {
     let cell_ns = round_up(end_ns.div_ceil(most_cells));
     let cells = end_ns.div_ceil(cell_ns) as usize;
     let cut_ns = run.warmup.as_ref().map_or(0, |warmup| warmup.cut_ns);
-    let mut tallies: Tallies = Default::default();
+    let mut tallies = none();
     for (path, offset_ns) in parts {
         scan(&path, Grid { cell_ns, cells, offset_ns, cut_ns }, &mut tallies)?;
     }
@@ -262,9 +267,9 @@ fn picture(run: &RunReport, most_cells: u64) -> Result<Option<Picture>> {
     Ok(Some(Picture { cell_ns, cells, kinds, heat: heat(&all.response, cells) }))
 }
 
-fn scan(path: &Path, grid: Grid, tallies: &mut Tallies) -> Result<()> {
+fn scan(path: &Path, grid: Grid, tallies: &mut [Option<Box<Tally>>]) -> Result<()> {
     let file = RunFile::open(path)?;
-    let parts: Vec<Tallies> = each_row_group(&file, Default::default, |row_group, tallies| {
+    let parts: Vec<Tallies> = each_row_group(&file, none, |row_group, tallies| {
         file.scan_times(row_group, false, |rows| add(rows, grid, tallies))
     })?;
     for part in parts {

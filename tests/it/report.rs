@@ -106,7 +106,8 @@ fn long_run(db: &str, ops: u64) -> Run {
     let mut random = Random(9);
     let mut run = Run::new(db);
     for index in 0..ops {
-        let kind = OpKind::ALL[random.below(OpKind::ALL.len() as u64) as usize];
+        // The kinds of YCSB; statements have names of their own.
+        let kind = OpKind::ALL[random.below(6) as usize];
         let octave = 8 + random.below(32);
         let service_ns = 1 + random.below(1 << octave);
         run.op(kind, Status::Ok, index * (700_000_000_000_000 / ops), random.below(40 * US), service_ns);
@@ -121,14 +122,15 @@ fn the_size_of_a_page_does_not_grow_with_the_run() {
         let at = folder.path().join(ops.to_string());
         page(&[long_run("sim", ops).write(&at, 1 << 20)]).len()
     };
-    let (short, long) = (size(20_000), size(300_000));
+    let (short, long) = (size(10_000), size(100_000));
     // Every cell of the heat map that can be used is used; only digits are added.
     assert!(long < 1_000_000 && long < short * 2, "{short} and {long} bytes");
     let runs: Vec<PathBuf> = (0..20)
         .map(|run| long_run(&format!("db{run}"), 30_000).write(&folder.path().join("many"), 1 << 20))
         .collect();
+    // From 15 runs on, the stretches of all together are 3,000: 5 MB for any number of them.
     let many = page(&runs).len();
-    assert!(many < 5_000_000, "{many} bytes");
+    assert!(many < 5_000_000 / 15 * 4, "{many} bytes");
 }
 
 /// Two runs of one trace with a stall, failures, hostile names, and everything that a comparison can say.
