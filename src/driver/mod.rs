@@ -323,7 +323,7 @@ macro_rules! drivers {
     };
 }
 
-#[cfg(any(feature = "sqlite", feature = "postgres", feature = "jdbc", feature = "mysql"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "jdbc", feature = "mysql", feature = "riak"))]
 // Each SQL driver uses a part of it; a build without one of them leaves some of it over.
 #[cfg_attr(not(all(feature = "sqlite", feature = "postgres", feature = "mysql")), allow(dead_code))]
 mod sql;
@@ -338,6 +338,7 @@ drivers! {
     #[cfg(feature = "postgres")] postgres::Postgres,
     #[cfg(feature = "jdbc")] jdbc::Jdbc,
     #[cfg(feature = "mysql")] mysql::MySql,
+    #[cfg(feature = "riak")] riak::Riak,
 }
 
 #[cfg(test)]

@@ -57,6 +57,16 @@ contract! {
         #[cfg(feature = "jdbc")]
         herddb: ycsb_trace::driver::jdbc::Jdbc =
             |clause| async move { crate::support::Place::at(crate::support::java::on_herd(clause)) };
+        #[cfg(feature = "riak")]
+        riak_strong: ycsb_trace::driver::riak::Riak = |_| async {
+            let port = crate::support::riak::Node::start().port;
+            crate::support::Place::at(crate::riak::on(port, &crate::riak::STRONG))
+        };
+        #[cfg(feature = "riak")]
+        riak_eventual: ycsb_trace::driver::riak::Riak = |_| async {
+            let port = crate::support::riak::Node::start().port;
+            crate::support::Place::at(crate::riak::on(port, &crate::riak::EVENTUAL))
+        };
         #[cfg(all(feature = "jdbc", feature = "postgres"))]
         jdbc_postgres: ycsb_trace::driver::jdbc::Jdbc = |clause| async move {
             let url = crate::support::postgres::database(&super::legible("jdbc", clause)).await;

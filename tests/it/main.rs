@@ -18,6 +18,8 @@ mod golden;
 mod hostile;
 #[cfg(feature = "sqlite")]
 mod interrupt;
+#[cfg(feature = "jdbc")]
+mod jdbc;
 mod memory;
 #[cfg(all(feature = "analyze", feature = "postgres", feature = "sqlite"))]
 mod mistakes;
@@ -32,6 +34,8 @@ mod postgres;
 mod readme;
 #[cfg(feature = "analyze")]
 mod report;
+#[cfg(feature = "riak")]
+mod riak;
 #[cfg(feature = "postgres")]
 mod secrets;
 mod settings;

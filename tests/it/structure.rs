@@ -59,6 +59,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("mysql_async", &["driver/mysql/mod.rs", "driver/mysql/target.rs"]),
     ("jni", &["driver/jdbc/jvm.rs"]),
     ("glob", &["driver/jdbc/classpath.rs"]),
+    ("tokio_rustls", &["driver/riak/mod.rs"]),
     // Also the name of our module, which the table of drivers mentions.
     ("fjall", &["driver/fjall.rs", "driver/mod.rs"]),
 ];

@@ -407,23 +407,30 @@ public final class Helper {
 
     /** Ends the connection, and with it the call that waits for an answer on it. */
     private void giveUp() {
+        // In this order, because an interrupted thread closes the files of an embedded database; and on
+        // to the next if the call still waits after 0.2 s: some drivers accept a request and ignore it.
         try {
             connection.abort(Runnable::run);
-            return;
+            if (hasEnded()) return;
         } catch (Throwable unsupported) {
-            // Then more gently, and with force only if that was in vain: an interrupted thread
-            // closes the files of an embedded database.
+            // H2's and HerdDB's.
         }
         try {
             Statement statement = current;
             if (statement != null) statement.cancel();
-        } catch (Throwable ignored) {
-            // Nothing else is known to try.
+        } catch (Throwable unsupported) {
+            // Then by force.
         }
-        LockSupport.parkNanos(200_000_000);
+        if (hasEnded()) return;
         synchronized (deadline) {
             if (deadline.get() == GIVEN_UP) owner.interrupt();
         }
+    }
+
+    /** Waits up to 0.2 s for the end of the call that was given up. */
+    private boolean hasEnded() {
+        for (int wait = 0; wait < 40 && deadline.get() == GIVEN_UP; wait++) LockSupport.parkNanos(5_000_000);
+        return deadline.get() != GIVEN_UP;
     }
 
     // ---- what is asked before a run

@@ -294,13 +294,13 @@ impl Jdbc {
         }
         match helper.call(Request::Connect, self.fetch_size, None) {
             Ok(_) => Ok(helper),
-            Err(complaint) => Err(self.unreachable(shard, &complaint)),
+            Err(complaint) => Err(self.unreachable(&complaint)),
         }
     }
 
     /// Why there is no connection, and what to try.
-    fn unreachable(&self, shard: usize, complaint: &Complaint) -> TargetError {
-        let address = address_of(&self.urls[shard]);
+    fn unreachable(&self, complaint: &Complaint) -> TargetError {
+        let address = &self.address;
         let words = self.without_secrets(errors::words(complaint));
         let code = errors::code(complaint);
         let is = |name: &str| complaint.classes.contains(name);
@@ -335,10 +335,7 @@ impl Jdbc {
         if complaint.classes.starts_with("java.lang.UnsupportedClassVersionError") {
             return TargetError::Unusable(format!("the JDBC driver needs a newer Java: {words}"));
         }
-        let login = ["28", "1045"].iter().any(|start| complaint.sqlstate.starts_with(start))
-            || complaint.vendor == 1045
-            || is("SQLInvalidAuthorizationSpecException")
-            || complaint.message.to_ascii_lowercase().contains("authentication");
+        let login = is_login(complaint);
         let cause = ["UnknownHostException", "ConnectException", "SocketTimeoutException", "SQLTimeoutException"]
             .into_iter()
             .find(|name| is(name) || complaint.message.contains(name));
@@ -480,7 +477,8 @@ impl Jdbc {
     fn columns(&self, helper: &mut Helper, table: &TableSpec) -> Result<Option<Vec<Column>>, TargetError> {
         helper.begin();
         helper.text(products::look_at(table).as_bytes());
-        let complaint = match helper.call(Request::Columns, 0, None) {
+        // Some drivers connect only now, and try for minutes.
+        let complaint = match helper.call(Request::Columns, 0, Some(CONNECT_TIMEOUT)) {
             Ok(count) => {
                 let mut answer = helper.answer();
                 let mut text = || answer.text().unwrap_or_default().to_owned();
@@ -493,13 +491,20 @@ impl Jdbc {
             }
             Err(complaint) => complaint,
         };
+        if complaint.closed {
+            return Err(self.unreachable(&complaint));
+        }
         // It failed because there is no table, or for another reason: the catalogue knows.
         let (schema, name) = table.name.split_once('.').unwrap_or(("", &table.name));
         helper.begin();
         helper.text(schema.as_bytes());
         helper.text(name.as_bytes());
         match helper.call(Request::Tables, 0, None) {
-            Ok(0) if !complaint.closed => Ok(None),
+            Ok(0) => Ok(None),
+            // HerdDB's driver knocks at the server only now.
+            _ if is_login(&complaint) || errors::classify(&complaint, false).0 == Status::Unavailable => {
+                Err(self.unreachable(&complaint))
+            }
             _ => Err(self.refused("look at the table", &complaint)),
         }
     }
@@ -525,6 +530,14 @@ impl Jdbc {
         }
         Ok(())
     }
+}
+
+/// Is it about the user or the password?
+fn is_login(complaint: &Complaint) -> bool {
+    complaint.sqlstate.starts_with("28")
+        || complaint.vendor == 1045
+        || complaint.classes.contains("SQLInvalidAuthorizationSpecException")
+        || complaint.message.to_ascii_lowercase().contains("authentication")
 }
 
 /// A column of the table.
@@ -588,17 +601,23 @@ fn truth(target: &Target, name: &str, default: bool) -> Result<bool, TargetError
 
 /// The part of a URL that names the database, without user, password and options.
 fn address_of(url: &str) -> String {
-    let end = url.find(['?', ';', '&']).unwrap_or(url.len());
-    let base = &url[..end];
-    // user:password@host, and Oracle's jdbc:oracle:thin:user/password@host.
-    let Some(at) = url.rfind('@') else { return base.to_owned() };
-    let begin = match url[..at].find("//") {
-        Some(slashes) => slashes + 2,
-        None => url[..at].find('/').and_then(|slash| url[..slash].rfind(':')).map_or(at, |colon| colon + 1),
+    let base = &url[..url.find(['?', ';', '&']).unwrap_or(url.len())];
+    let Some(slashes) = base.find("//").filter(|slashes| !base[..*slashes].contains('@')) else {
+        // Oracle's jdbc:oracle:thin:user/password@host.
+        let Some((before, host)) = base.rsplit_once('@') else { return base.to_owned() };
+        let scheme = before.split_once('/').map_or(before, |(user, _)| user);
+        return format!("{}:{host}", scheme.rsplit_once(':').map_or(scheme, |(scheme, _)| scheme));
     };
-    let rest = &url[at + 1..];
-    let end = rest.find(['?', ';', '&']).unwrap_or(rest.len());
-    format!("{}{}", &url[..begin], &rest[..end])
+    let (scheme, rest) = base.split_at(slashes + 2);
+    if let Some((_, host)) = rest.rsplit_once('@') {
+        return format!("{scheme}{host}");
+    }
+    // A password with one of the characters at which `base` ends: nothing of it is shown.
+    let authority = rest.split('/').next().unwrap_or(rest);
+    let torn = authority.rsplit_once(':').is_some_and(|(_, port)| {
+        !port.ends_with(']') && !port.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    if torn && url.contains('@') { format!("{scheme}…") } else { base.to_owned() }
 }
 
 fn hide(words: String, password: &str) -> String {
@@ -766,5 +785,70 @@ fn found(rows: Result<u32, Outcome>) -> Outcome {
         Ok(0) => Outcome::bare(Status::NotFound),
         Ok(rows) => Outcome::ok(rows),
         Err(failure) => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_no_secret_in_it() {
+        for (url, shown) in [
+            ("jdbc:postgresql://h:5432/d?user=u&password=s3@cr3t", "jdbc:postgresql://h:5432/d"),
+            ("jdbc:mysql://u:s3cr3t@h:3306/d?x=y", "jdbc:mysql://h:3306/d"),
+            ("jdbc:mysql://u:s3?cr3t@h/d", "jdbc:mysql://…"),
+            ("jdbc:oracle:thin:u/s3cr3t@//h:1521/x", "jdbc:oracle:thin://h:1521/x"),
+            ("jdbc:oracle:thin:u/s3cr3t@h:1521:x", "jdbc:oracle:thin:h:1521:x"),
+            ("jdbc:sqlserver://h:1433;user=u;password=s3cr3t", "jdbc:sqlserver://h:1433"),
+            ("jdbc:h2:mem:x;MODE=MySQL", "jdbc:h2:mem:x"),
+            ("jdbc:herddb:server:127.0.0.1:7000?password=s3cr3t", "jdbc:herddb:server:127.0.0.1:7000"),
+        ] {
+            assert_eq!(address_of(url), shown);
+        }
+    }
+
+    #[test]
+    fn failures_are_sorted_by_state_number_class_and_name() {
+        let complaint = |sqlstate: &str, vendor, standard: &str, classes: &str, message: &str| Complaint {
+            vendor,
+            sqlstate: sqlstate.to_owned(),
+            standard: standard.to_owned(),
+            classes: classes.to_owned(),
+            message: message.to_owned(),
+            closed: false,
+            late: false,
+        };
+        let class = |complaint: &Complaint| errors::classify(complaint, true);
+        let herd = complaint(
+            "",
+            0,
+            "SQLIntegrityConstraintViolationException",
+            "java.sql.SQLIntegrityConstraintViolationException herddb.client.HDBException",
+            "herddb.model.DuplicatePrimaryKeyException: key 75",
+        );
+        assert_eq!(class(&herd), (Status::Duplicate, Recovery::Fatal));
+        assert_eq!(errors::code(&herd), "SQLIntegrityConstraintViolationException");
+        let mysql = complaint("23000", 1062, "SQLIntegrityConstraintViolationException", "x.Y", "Duplicate entry");
+        assert_eq!((class(&mysql).0, errors::code(&mysql)), (Status::Duplicate, "23000/1062".to_owned()));
+        let null = complaint("23502", 23502, "SQLIntegrityConstraintViolationException", "x.Y", "NULL not allowed");
+        assert_eq!((class(&null).0, errors::code(&null)), (Status::Rejected, "23502".to_owned()));
+        for (complaint, expected) in [
+            (complaint("40001", 0, "SQLException", "", ""), (Status::Conflict, Recovery::Retry)),
+            (complaint("HY000", 1205, "SQLException", "", ""), (Status::Conflict, Recovery::Retry)),
+            (complaint("HYT00", 50200, "SQLTimeoutException", "", ""), (Status::Conflict, Recovery::Retry)),
+            (complaint("08006", 0, "SQLException", "", ""), (Status::Unavailable, Recovery::Ambiguous)),
+            (complaint("57P01", 0, "SQLException", "", ""), (Status::Unavailable, Recovery::Ambiguous)),
+            (complaint("", 0, "SQLException", "a.B java.net.ConnectException", ""), (Status::Unavailable, Recovery::Ambiguous)),
+            (complaint("42P01", 0, "SQLException", "", ""), (Status::Rejected, Recovery::Fatal)),
+            (complaint("", 0, "SQLTransactionRollbackException", "", ""), (Status::Conflict, Recovery::Retry)),
+            (complaint("", 0, "", "java.lang.IllegalStateException", ""), (Status::Error, Recovery::Fatal)),
+        ] {
+            assert_eq!(class(&complaint), expected, "{complaint:?}");
+        }
+        let late = Complaint { late: true, closed: true, ..Complaint::default() };
+        assert_eq!(class(&late), (Status::Timeout, Recovery::Ambiguous));
+        let gone = Complaint { closed: true, ..Complaint::default() };
+        assert_eq!(errors::classify(&gone, false), (Status::Unavailable, Recovery::Reconnect));
     }
 }

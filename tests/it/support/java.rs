@@ -85,13 +85,18 @@ impl Herd {
         Herd { port, talk: Mutex::new((input, lines)), _process: process }
     }
 
-    /// Lets the server execute a statement.
-    pub fn execute(&self, statement: &str) {
+    /// Lets the server execute a statement; returns its rows, one a line.
+    pub fn execute(&self, statement: &str) -> Vec<String> {
         let mut talk = self.talk.lock().expect("no panic");
         writeln!(talk.0, "{statement}").expect("the server listens");
-        let answer = talk
-            .1
-            .find(|line| line.as_ref().map_or(true, |line| line == "done" || line.starts_with("failed")));
-        assert_eq!(answer.expect("an answer").expect("a line"), "done", "{statement}");
+        let mut rows = Vec::new();
+        loop {
+            let line = talk.1.next().expect("an answer").expect("a line");
+            match line.as_str() {
+                "done" => return rows,
+                line if line.starts_with("row ") => rows.push(line.to_owned()),
+                line => assert!(!line.starts_with("failed"), "{statement}: {line}"),
+            }
+        }
     }
 }

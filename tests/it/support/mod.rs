@@ -13,6 +13,8 @@ pub mod postgres;
 pub mod program;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub mod relay;
+#[cfg(feature = "riak")]
+pub mod riak;
 #[cfg(any(all(feature = "postgres", feature = "sqlite"), feature = "mysql"))]
 pub mod together;
 
