@@ -320,6 +320,6 @@ fn herddb_runs_every_workload_with_the_property_file_of_its_wiki() {
     let expected = (0..10).map(|number| format!("row field{number}|string|1"));
     assert_eq!(
         columns,
-        std::iter::once("row ycsb_key|string|0".to_owned()).chain(expected).collect::<Vec<_>>()
+        std::iter::once("row ycsb_key|string not null|0".to_owned()).chain(expected).collect::<Vec<_>>()
     );
 }

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Reads through JDBC on PostgreSQL over loopback: this program beside a loop in plain Java, with the same
+# driver, statement, rows and number of connections, interleaved. Java needs seconds to compile what it
+# runs: its rate is that of the second half of its time, ours that of a run twice as long minus a run of
+# half that. Prints the ratio of every round.
+#
+#   benches/jdbc.sh [rounds] [seconds] [connections]
+#
+# Needs the PostgreSQL server, a JDK, and target/java (scripts/setup test); builds a release binary with
+# the jdbc driver only.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+rounds=${1:-3} seconds=${2:-10} connections=${3:-16} records=20000
+
+export PATH="$PATH:$(echo /usr/lib/postgresql/*/bin)"
+target=${CARGO_TARGET_DIR:-target}
+cargo build --release --quiet --no-default-features --features jdbc
+program=$(realpath "$target/release/ycsb-trace")
+jar=$(realpath "$target/java/drivers/postgresql.jar")
+plain=$PWD/benches/PlainJdbc.java
+work=$(mktemp -d)
+chmod 755 "$work"
+as_user=()
+if [ "$(id -u)" = 0 ]; then
+    as_user=(setpriv --reuid=nobody --regid=nogroup --clear-groups)
+    mkdir "$work/data" && chown nobody "$work/data"
+fi
+"${as_user[@]}" initdb -D "$work/data" -U bench -A trust --no-sync >/dev/null
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+"${as_user[@]}" postgres -D "$work/data" -p "$port" -h 127.0.0.1 -k "$work/data" \
+    -c fsync=off -c shared_buffers=256MB -c max_connections=200 >"$work/log" 2>&1 &
+server=$!
+trap 'kill $server; wait $server 2>/dev/null; rm -rf "$work"' EXIT
+until pg_isready -q -h 127.0.0.1 -p "$port"; do sleep 0.1; done
+
+cd "$work"
+url=jdbc:postgresql://127.0.0.1:$port/postgres
+# Ordered keys, so that the loop in Java can make them too.
+"$program" gen workloadc --records $records --ops 3000000 -p insertorder=ordered -p requestdistribution=uniform \
+    --values seeded >/dev/null
+replay() {
+    "$program" replay --db jdbc --url "$url" workloadc -p jdbc.classpath="$jar" -p db.user=bench --results out "$@" \
+        >/dev/null 2>&1
+}
+replay --phase load --threads 4
+
+for round in $(seq "$rounds"); do
+    theirs=$(java -Xmx512m -cp "$jar" "$plain" "$url" bench "$connections" "$seconds" "$records")
+    rm -rf out
+    replay --phase run --threads "$connections" --duration "${seconds}s"
+    # Rows that ended in the second half.
+    ours=$("$program" analyze out/*.parquet --window 1s)
+    awk "BEGIN { printf \"round $round: plain Java %.0f/s, ycsb-trace %.0f/s: ratio %.2f\n\", $theirs, $ours, $ours / $theirs }"
+done
