@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Reads through JDBC on PostgreSQL over loopback: this program beside a loop in plain Java, with the same
 # driver, statement, rows and number of connections, interleaved. Java needs seconds to compile what it
-# runs: its rate is that of the second half of its time, ours that of a run twice as long minus a run of
-# half that. Prints the ratio of every round.
+# runs: its rate is that of the second half of its time, ours that of a run less what a run of half its time
+# did. Prints the ratio of every round.
 #
 #   benches/jdbc.sh [rounds] [seconds] [connections]
 #
@@ -44,11 +44,16 @@ replay() {
 }
 replay --phase load --threads 4
 
+rows() { # SECONDS
+    rm -rf out
+    replay --phase run --threads "$connections" --duration "${1}s"
+    "$program" inspect --json out/*.parquet | python3 -c 'import json, sys; print(json.load(sys.stdin)["rows"])'
+}
 for round in $(seq "$rounds"); do
     theirs=$(java -Xmx512m -cp "$jar" "$plain" "$url" bench "$connections" "$seconds" "$records")
-    rm -rf out
-    replay --phase run --threads "$connections" --duration "${seconds}s"
-    # Rows that ended in the second half.
-    ours=$("$program" analyze out/*.parquet --window 1s)
-    awk "BEGIN { printf \"round $round: plain Java %.0f/s, ycsb-trace %.0f/s: ratio %.2f\n\", $theirs, $ours, $ours / $theirs }"
+    half=$((seconds / 2))
+    short=$(rows "$half")
+    long=$(rows "$((2 * half))")
+    ours=$(awk "BEGIN { print ($long - $short) / $half }")
+    awk "BEGIN { printf \"round $round: plain Java %.0f/s, ycsb-trace %.0f/s: ratio %.2f\\n\", $theirs, $ours, $ours / $theirs }"
 done

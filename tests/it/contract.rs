@@ -67,6 +67,15 @@ contract! {
             let port = crate::support::riak::Node::start().port;
             crate::support::Place::at(crate::riak::on(port, &crate::riak::EVENTUAL))
         };
+        #[cfg(all(feature = "jdbc", feature = "mysql"))]
+        jdbc_mariadb: ycsb_trace::driver::jdbc::Jdbc = |clause| async move {
+            use crate::support::mariadb::{TRUSTED, database};
+            let url = database(&super::legible("jdbc", clause)).await;
+            let url = format!("jdbc:mariadb://{}", url.split_once('@').unwrap().1);
+            let mut target = crate::support::java::with_driver(&url, "mariadb-java-client.jar");
+            target.properties.insert("db.user".to_owned(), TRUSTED.to_owned());
+            crate::support::Place::at(target)
+        };
         #[cfg(all(feature = "jdbc", feature = "postgres"))]
         jdbc_postgres: ycsb_trace::driver::jdbc::Jdbc = |clause| async move {
             let url = crate::support::postgres::database(&super::legible("jdbc", clause)).await;

@@ -130,7 +130,7 @@ impl Driver for Jdbc {
             default_address: "none",
             example: "ycsb-trace replay --db jdbc workloada --url jdbc:postgresql://127.0.0.1:5432/test -p jdbc.classpath=postgresql.jar -p db.user=me",
             defaults: DEFAULTS,
-            tested_against: "the drivers of PostgreSQL 42.7.14 and H2 2.4.240, with their real databases",
+            tested_against: "the drivers of PostgreSQL (42.7.14), MariaDB (3.5.11) and H2 (2.4.240), with their real databases",
             options: OPTIONS,
         },
         Kind {

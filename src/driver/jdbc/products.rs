@@ -68,14 +68,14 @@ static PRODUCTS: [Product; 12] = [
     Product {
         name: "MariaDB",
         key: "YCSB_KEY VARCHAR(512) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin PRIMARY KEY",
-        field: "TEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+        field: "LONGTEXT CHARACTER SET utf8mb4",
         settings: MYSQL_SETTINGS,
         ..PLAIN
     },
     Product {
         name: "MySQL",
         key: "YCSB_KEY VARCHAR(512) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_bin PRIMARY KEY",
-        field: "TEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+        field: "LONGTEXT CHARACTER SET utf8mb4",
         settings: MYSQL_SETTINGS,
         ..PLAIN
     },
