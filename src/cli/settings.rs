@@ -68,6 +68,13 @@ pub fn redacted_url(text: &str) -> String {
             text.replace_range(authority + colon + 1..at, "***");
         }
     }
+    // Oracle's jdbc:oracle:thin:user/password@host has no //.
+    if text.starts_with("jdbc:oracle:")
+        && let Some(at) = text.rfind('@')
+        && let Some(slash) = text[..at].find('/')
+    {
+        text.replace_range(slash + 1..at, "***");
+    }
     // password=… in a query or a key=value connection string, where blanks may surround the = and
     // quotes the value.
     let mut from = 0;
@@ -121,6 +128,7 @@ mod tests {
                 "jdbc:postgresql://h/x?user=a&password=***&ssl=true",
                 "jdbc:postgresql://h/x?user=a&password=b&ssl=true",
             ),
+            ("jdbc:oracle:thin:u/***@h:1521:x", "jdbc:oracle:thin:u/s3@cr/t@h:1521:x"),
             ("traces/x", "traces/x"),
         ] {
             assert_eq!(redacted("url", given), shown);

@@ -102,7 +102,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// The fields of a message, in its order. One that cannot be read ends it: [`Fields::is_whole`].
+/// The fields of a message, in its order. One that cannot be read ends it.
 #[derive(Debug, Clone)]
 pub struct Fields<'a> {
     rest: &'a [u8],
