@@ -12,6 +12,7 @@ pub mod render;
 pub mod report;
 mod scan;
 mod tables;
+pub mod transactions;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

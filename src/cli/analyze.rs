@@ -9,7 +9,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 
 use crate::analyze::pictures::pictures;
 use crate::analyze::quantile::Percentile;
-use crate::analyze::render::{FORMATS, Page, format, html};
+use crate::analyze::render::{FORMATS, Page, format, html, transactions as table};
+use crate::analyze::transactions;
 use crate::analyze::{DEFAULT_PERCENTILES, Options, analyze, hdr, percentiles};
 
 /// Percentiles, rates and errors of one or more results, side by side.
@@ -27,6 +28,10 @@ pub struct AnalyzeArgs {
     /// Overwrite the output file if it exists
     #[arg(long, requires = "output")]
     pub force: bool,
+    /// Results of statement traces (oltp_read_write …): a line for each run's transactions, or for each of
+    /// their statements, as text, markdown or json
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub by: Option<By>,
     /// Percentiles to show
     #[arg(long, value_name = "LIST", default_value = DEFAULT_PERCENTILES, value_parser = percentile_list)]
     pub percentiles: PercentileList,
@@ -43,10 +48,22 @@ fn percentile_list(text: &str) -> Result<PercentileList, String> {
     percentiles(text).map(PercentileList)
 }
 
+/// What `--by` can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum By {
+    /// Transactions
+    Txn,
+    /// Statements, BEGIN and COMMIT, with their share of the time
+    Statement,
+}
+
 /// Not a form of the report: it is made of the rows.
 const HDR: &str = "hdr";
 /// It shows more than the report holds: pictures of the rows.
 const HTML: &str = "html";
+
+/// Nor is this one, which knows transactions.
+const SYSBENCH: &str = "sysbench";
 
 fn formats() -> PossibleValuesParser {
     let of_reports = FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.about));
@@ -54,6 +71,7 @@ fn formats() -> PossibleValuesParser {
     let of_rows = [
         PossibleValue::new(HTML).help("one page with charts, which opens without a network"),
         PossibleValue::new(HDR).help(about),
+        PossibleValue::new(SYSBENCH).help("transactions as sysbench reports them"),
     ];
     PossibleValuesParser::new(of_reports.chain(of_rows))
 }
@@ -90,6 +108,7 @@ pub fn run(args: &AnalyzeArgs) -> Result<()> {
         );
     }
     let text = |page: Page| match format(&args.format) {
+        _ if args.by.is_some() || args.format == SYSBENCH => by_transaction(args),
         Some(format) => analyze(&args.results, &options).map(|report| (format.render)(&report, page)),
         None if args.format == HTML => {
             let report = analyze(&args.results, &options)?;
@@ -113,6 +132,24 @@ pub fn run(args: &AnalyzeArgs) -> Result<()> {
             write(output, args.force, &text).with_context(|| format!("cannot write {}", output.display()))
         }
     }
+}
+
+/// The forms of statement traces.
+fn by_transaction(args: &AnalyzeArgs) -> Result<String> {
+    let by = match args.by {
+        Some(By::Statement) => table::By::Statement,
+        _ => table::By::Txn,
+    };
+    let known = ["text", "markdown", "json", SYSBENCH];
+    if !known.contains(&args.format.as_str()) {
+        anyhow::bail!("--by has the formats {}, not {}", known.join(", "), args.format);
+    }
+    let reports = transactions::analyze(&args.results)?;
+    Ok(match args.format.as_str() {
+        SYSBENCH => table::sysbench(&reports),
+        "json" => serde_json::to_string_pretty(&reports).expect("a report is plain data") + "\n",
+        format => table::tables(&reports, by, format == "markdown"),
+    })
 }
 
 fn write(output: &std::path::Path, force: bool, text: &str) -> std::io::Result<()> {
@@ -147,7 +184,7 @@ mod tests {
         assert!(complaint(&[]).contains("<RESULT>"));
         assert!(
             complaint(&["a", "--format", "pdf"])
-                .contains("[possible values: text, markdown, json, csv, html, hdr]")
+                .contains("[possible values: text, markdown, json, csv, html, hdr, sysbench]")
         );
         assert!(complaint(&["a", "--percentiles", "50,101"]).contains("\"101\" is not a percentile"));
         assert!(complaint(&["a", "--window", "0s"]).contains("is not a duration"));

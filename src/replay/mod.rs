@@ -38,6 +38,7 @@ use crate::clock::{self, Clock, MonotonicClock, Origin};
 use crate::driver::{Driver, Preparation, ServerInfo, TableSpec, Target, TargetError};
 use crate::op::{OpKind, Outcome, Recovery, Sample, Status};
 use crate::rng::{Purpose, Stream};
+use crate::statement::Parameters;
 use crate::trace::meta::{ErrorMeta, HostMeta, OverheadMeta, Phase, RunMeta, ServerMeta, TraceMeta};
 use crate::trace::ops::TraceReader;
 use crate::trace::runs::RunWriter;
@@ -402,6 +403,11 @@ pub fn replay<D: Driver>(
         }
     })?;
 
+    let mut server = server;
+    for statement in &trace.statements.0 {
+        let (text, _) = statement.text("", Parameters::Dollar, 0, 1);
+        server.statements.entry(statement.name.clone()).or_insert(text);
+    }
     let lanes = if D::BLOCKING { plan.sessions } else { plan.lanes.min(plan.sessions) }.max(1);
     let mut meta = begin_meta(plan, &trace, &server, lanes);
     meta.overhead = measure_overhead()?;

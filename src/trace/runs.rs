@@ -489,6 +489,27 @@ impl RunFile {
         Ok(())
     }
 
+    /// Like [`scan`](Self::scan), with what tells transactions.
+    pub fn scan_transactions(
+        &self,
+        row_group: usize,
+        mut each: impl FnMut(&RunTransactions),
+    ) -> Result<(), FileError> {
+        use column::*;
+        let wanted = [OP_ID, OP, SESSION, STATUS, INTENDED_NS, START_NS, END_NS, ATTEMPTS, TXN];
+        for batch in batches(&self.opened, row_group, &wanted)? {
+            let batch = batch.map_err(|cause| damaged(&self.opened, cause))?;
+            let column = |name| batch.column_by_name(name).expect("columns were checked at opening");
+            each(&RunTransactions {
+                columns: columns(&self.opened.path, &batch)?,
+                attempts: column(ATTEMPTS).as_primitive::<Int32Type>().values().clone(),
+                sessions: column(SESSION).as_primitive::<Int32Type>().values().clone(),
+                txn: times(column(TXN).as_primitive::<Int64Type>()),
+            });
+        }
+        Ok(())
+    }
+
     /// Like [`scan`](Self::scan), with only the columns that latencies need; the database's codes
     /// are decoded if asked for.
     pub fn scan_times(
@@ -548,6 +569,19 @@ impl RunObservations {
         let offsets = self.observed.value_offsets();
         &self.hashes[offsets[row] as usize..offsets[row + 1] as usize]
     }
+}
+
+/// A batch of rows of a result, with what tells transactions.
+#[derive(Debug, Clone)]
+pub struct RunTransactions {
+    /// What every analysis needs.
+    pub columns: RunColumns,
+    /// Tries of each row; 0 if it was never tried.
+    pub attempts: ScalarBuffer<i32>,
+    /// Connection of each row.
+    pub sessions: ScalarBuffer<i32>,
+    /// The transaction of each row; [`NEVER_NS`] if it belongs to none.
+    pub txn: Vec<u64>,
 }
 
 /// A batch of rows of a result, with the columns that latencies need. A time that does not exist

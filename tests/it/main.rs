@@ -25,6 +25,8 @@ mod memory;
 mod mistakes;
 #[cfg(feature = "mysql")]
 mod mysql;
+#[cfg(all(feature = "analyze", feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod oltp;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod order;
 #[cfg(feature = "mysql")]

@@ -7,6 +7,7 @@ mod json;
 mod markdown;
 mod table;
 mod text;
+pub mod transactions;
 pub mod units;
 mod verdict;
 

@@ -1,0 +1,468 @@
+//! Transactional workloads on real databases: every statement of every transaction is accounted for,
+//! one trace leaves the same tables everywhere, and sysbench's tables are ours.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use rusqlite::Connection;
+use ycsb_trace::op::Status;
+use ycsb_trace::trace::meta::{RunMeta, TraceMeta};
+use ycsb_trace::trace::ops::TraceReader;
+use ycsb_trace::trace::runs::RunFile;
+use ycsb_trace::workload::builtin::TRANSACTIONAL;
+
+use crate::support::block_on;
+use crate::support::postgres::{client, database, server};
+use crate::support::program::{Folder, Ran};
+
+/// A transaction of a result: the name, status and attempts of each of its rows.
+type Rows = Vec<(String, Status, i32)>;
+
+struct Result {
+    meta: RunMeta,
+    transactions: BTreeMap<u64, Rows>,
+}
+
+impl Result {
+    fn read(path: &Path) -> Result {
+        let file = RunFile::open(path).unwrap_or_else(|error| panic!("{error}"));
+        let mut rows = Vec::new();
+        for group in 0..file.row_groups() {
+            file.scan_transactions(group, |block| {
+                rows.extend((0..block.txn.len()).map(|row| {
+                    let name = block.columns.kinds[row].name().to_owned();
+                    let times = (block.columns.intended_ns[row] as u64, block.columns.end_ns[row]);
+                    let ended = (name, block.columns.statuses[row], block.attempts[row]);
+                    (block.columns.op_id[row], block.txn[row], ended, times)
+                }));
+            })
+            .expect("readable rows");
+        }
+        rows.sort_by_key(|row| row.0);
+        let ids: Vec<i64> = rows.iter().map(|row| row.0).collect();
+        assert_eq!(ids, (0..file.meta.rows as i64).collect::<Vec<_>>(), "every row once");
+        let mut transactions: BTreeMap<u64, Rows> = BTreeMap::new();
+        let mut before: Option<(u64, u64)> = None;
+        for (_, txn, ended, (intended_ns, end_ns)) in rows {
+            if let Some((last, last_end_ns)) = before
+                && last == txn
+                && ended.1 == Status::Ok
+            {
+                assert_eq!(intended_ns, last_end_ns, "a statement starts when the one before has ended");
+            }
+            before = Some((txn, end_ns));
+            transactions.entry(txn).or_default().push(ended);
+        }
+        let result = Result { meta: file.meta, transactions };
+        result.assert_it_adds_up();
+        result
+    }
+
+    /// Rows = operations of the trace = the sum of all counts; a transaction is OK up to its end or up to
+    /// the statement that failed, and UNMET after that.
+    fn assert_it_adds_up(&self) {
+        let meta = &self.meta;
+        let counted: u64 = meta.counts.values().flat_map(|statuses| statuses.values()).sum();
+        assert_eq!((meta.rows, counted), (meta.trace_rows, meta.trace_rows), "{:?}", meta.counts);
+        let (mut ok, mut failed) = (0, 0);
+        for (txn, rows) in &self.transactions {
+            let good = rows.iter().take_while(|row| row.1 == Status::Ok).count();
+            if good == rows.len() {
+                ok += 1;
+                assert!(rows.iter().all(|row| row.2 >= 1), "{txn}: {rows:?}");
+                continue;
+            }
+            failed += 1;
+            assert_ne!(rows[good].1, Status::Unmet, "{txn}: something failed first: {rows:?}");
+            assert!(
+                rows[good + 1..].iter().all(|row| row.1 == Status::Unmet && row.2 == 0),
+                "{txn}: {rows:?}"
+            );
+        }
+        let counts = meta.transactions.expect("a statement trace");
+        assert_eq!((counts.ok, counts.failed), (ok, failed));
+        assert_eq!(counts.planned, ok + failed, "none is missing");
+    }
+}
+
+fn trace(folder: &Folder, name: &str) -> TraceMeta {
+    TraceReader::open(&folder.path(name)).unwrap_or_else(|error| panic!("{error}")).meta().clone()
+}
+
+fn results(ran: &Ran, folder: &Folder) -> Vec<Result> {
+    ran.results(folder).iter().map(|path| Result::read(path)).collect()
+}
+
+/// Where a test's tables are.
+struct Place {
+    db: &'static str,
+    url: String,
+}
+
+impl Place {
+    fn postgres(name: &str) -> Place {
+        Place { db: "postgres", url: block_on(database(name)) }
+    }
+
+    fn sqlite(folder: &Folder) -> Place {
+        Place { db: "sqlite", url: folder.path("tables.db").display().to_string() }
+    }
+
+    fn replay(&self, folder: &Folder, arguments: &str) -> Ran {
+        let mut list = vec!["replay", "--db", self.db, "--url", &self.url];
+        list.extend(arguments.split_whitespace());
+        folder.run_list(&list)
+    }
+
+    /// The rows of a table as text, in order, without the blanks that CHAR adds.
+    fn rows(&self, query: &str) -> Vec<String> {
+        if self.db == "sqlite" {
+            let connection = Connection::open(&self.url).expect("the file of the test");
+            let mut statement = connection.prepare(query).expect("a query");
+            let columns = statement.column_count();
+            let text = |row: &rusqlite::Row<'_>, column| {
+                let value: rusqlite::types::Value = row.get(column).expect("a value");
+                match value {
+                    rusqlite::types::Value::Integer(number) => number.to_string(),
+                    rusqlite::types::Value::Text(text) => text.trim_end().to_owned(),
+                    other => format!("{other:?}"),
+                }
+            };
+            let row = |row: &rusqlite::Row<'_>| {
+                Ok((0..columns).map(|column| text(row, column)).collect::<Vec<_>>().join("|"))
+            };
+            return statement.query_map([], row).expect("rows").map(|row| row.expect("a row")).collect();
+        }
+        let name = self.url.rsplit('/').next().expect("a database").to_owned();
+        block_on(async {
+            let answer = client(&name).await.simple_query(query).await.expect("a query");
+            let text = |message| match message {
+                tokio_postgres::SimpleQueryMessage::Row(row) => {
+                    let values =
+                        (0..row.len()).map(|column| row.get(column).unwrap_or("").trim_end().to_owned());
+                    Some(values.collect::<Vec<_>>().join("|"))
+                }
+                _ => None,
+            };
+            answer.into_iter().filter_map(text).collect()
+        })
+    }
+}
+
+const SMALL: &str = "--table-size 300 --ops 40 --seed 3";
+
+/// All eleven, with conflicts where tables are this small: what is retried ends OK, and every statement
+/// has its row.
+fn all_tests_on(place: &Place, folder: &Folder) {
+    for (name, _) in TRANSACTIONAL {
+        let several = if name.starts_with("select") { "" } else { "--tables 2" };
+        folder.ok(&format!("gen {name} {SMALL} {several} -o traces"));
+        let ran = place.replay(folder, &format!("{name} --drop --threads 4 --retries 50")).expect_code(0);
+        let found = results(&ran, folder);
+        let run = found.last().expect("a run");
+        let planned = trace(folder, &format!("traces/{name}.run.parquet"));
+        for (statement, count) in &planned.op_counts {
+            let ok = run.meta.counts[statement].get("OK").copied();
+            assert_eq!(ok, Some(*count), "{name} {statement} on {}: {:?}", place.db, run.meta.errors);
+        }
+        assert_eq!(run.meta.transactions.expect("transactions").ok, 40, "{name} on {}", place.db);
+        if !["bulk_insert", "oltp_insert", "oltp_delete"].contains(name) {
+            assert_eq!(place.rows("SELECT count(*) FROM sbtest1"), ["300"], "{name} on {}", place.db);
+        }
+    }
+    // 40 inserts over two tables, and 20 statements of 1000 rows for each.
+    folder.ok(&format!("gen oltp_insert {SMALL} --tables 2 --force"));
+    place.replay(folder, "oltp_insert --drop --threads 4").expect_code(0);
+    let both = "SELECT (SELECT count(*) FROM sbtest1) + (SELECT count(*) FROM sbtest2)";
+    assert_eq!(place.rows(both), ["640"]);
+    let highest = "SELECT max(id) FROM (SELECT id FROM sbtest1 UNION ALL SELECT id FROM sbtest2) AS ids";
+    assert!(place.rows(highest)[0].parse::<u64>().unwrap() > 300, "new numbers go on after the loaded ones");
+    place.replay(folder, "bulk_insert --drop --threads 4").expect_code(0);
+    assert_eq!(place.rows("SELECT count(*), max(id), max(k) FROM sbtest2"), ["20000|20000|20000"]);
+}
+
+#[test]
+fn all_eleven_tests_of_sysbench_run_on_sqlite_and_every_statement_is_there() {
+    let folder = Folder::in_memory();
+    all_tests_on(&Place::sqlite(&folder), &folder);
+}
+
+#[test]
+fn all_eleven_tests_of_sysbench_run_on_postgresql_and_every_statement_is_there() {
+    let folder = Folder::in_memory();
+    all_tests_on(&Place::postgres("oltp_all"), &folder);
+}
+
+#[test]
+fn one_trace_replayed_by_one_session_leaves_the_same_tables_everywhere() {
+    let folder = Folder::in_memory();
+    folder.ok("gen oltp_read_write --tables 2 --table-size 150 --ops 60 -p delete-inserts=2 -o traces");
+    let mut seen: Vec<Vec<String>> = Vec::new();
+    for place in [Place::sqlite(&folder), Place::postgres("oltp_same")] {
+        place.replay(&folder, "oltp_read_write --drop --threads 1").expect_code(0);
+        let mut rows = place.rows("SELECT id, k, c, pad FROM sbtest1 ORDER BY id");
+        rows.extend(place.rows("SELECT id, k, c, pad FROM sbtest2 ORDER BY id"));
+        assert_eq!(rows.len(), 300, "{}", place.db);
+        // The load does not depend on the number of sessions either.
+        place.replay(&folder, "oltp_read_write --drop --phase load --threads 3").expect_code(0);
+        let loaded = place.rows("SELECT id, k, c, pad FROM sbtest1 ORDER BY id");
+        assert_ne!(rows[..150], loaded, "the run changes something");
+        rows.extend(loaded);
+        seen.push(rows);
+    }
+    assert_eq!(seen[0], seen[1]);
+}
+
+/// Every transaction adds one to one of two rows, at the strictest isolation.
+const COUNTER: &str = r#"
+[options]
+[[tables]]
+name = "counters"
+rows = "2"
+columns = [{ name = "id", type = "int", load = "number" }, { name = "n", type = "bigint", load = "uniform 0 0" }]
+primary-key = ["id"]
+[statements.look]
+sql = "SELECT n FROM {table} WHERE id = $1"
+[statements.count]
+sql = "UPDATE {table} SET n = n + 1 WHERE id = $1"
+[statements.all]
+sql = "SELECT sum(n) FROM {table}"
+[[transactions]]
+steps = [{ draw = { id = "uniform 1 2" }, run = ["look(id)", "all()", "count(id)"] }]
+"#;
+
+#[test]
+fn under_real_conflicts_nothing_is_lost_and_nothing_is_done_twice() {
+    let folder = Folder::in_memory();
+    folder.write("counter.toml", COUNTER);
+    folder.ok("gen counter.toml --ops 300 -o traces");
+    let place = Place::postgres("oltp_conflicts");
+    let serializable = "counter --threads 6 -p pg.options=-cdefault_transaction_isolation=serializable";
+    // Some fail, and what they did is taken back: only what committed counts.
+    let ran = place.replay(&folder, &format!("{serializable} --drop --max-error-rate 1")).expect_code(0);
+    let run = results(&ran, &folder).pop().expect("a run");
+    let ended = run.meta.transactions.expect("transactions");
+    assert!(ended.failed > 0, "six sessions on two rows without a conflict: {ended:?}");
+    assert_eq!(ended.retries, 0);
+    assert_eq!(place.rows("SELECT sum(n) FROM counters"), [ended.ok.to_string()]);
+    assert!(run.meta.errors.iter().any(|error| error.code == "40001"), "{:?}", run.meta.errors);
+    // With retries every one of them succeeds in the end, once.
+    let ran = place.replay(&folder, &format!("{serializable} --drop --retries 1000")).expect_code(0);
+    let run = results(&ran, &folder).pop().expect("a run");
+    let ended = run.meta.transactions.expect("transactions");
+    assert_eq!((ended.ok, ended.failed), (300, 0));
+    assert!(ended.retries > 0, "{ended:?}");
+    assert_eq!(place.rows("SELECT sum(n) FROM counters"), ["300"]);
+    let tries: i64 = run.transactions.values().map(|rows| i64::from(rows[0].2) - 1).sum();
+    assert_eq!(tries as u64, ended.retries, "attempts of the rows and the footer agree");
+    let alike = |rows: &Rows| rows.iter().all(|row| row.2 == rows[0].2);
+    assert!(run.transactions.values().all(alike), "the whole transaction is tried again");
+}
+
+#[test]
+fn sqlite_takes_back_what_it_refuses_when_its_lock_is_taken_late() {
+    let folder = Folder::in_memory();
+    folder.write("counter.toml", COUNTER);
+    folder.ok("gen counter.toml --ops 300 -o traces");
+    let place = Place::sqlite(&folder);
+    let late = "counter --drop --threads 4 -p sqlite.begin=deferred";
+    let ran = place.replay(&folder, &format!("{late} --max-error-rate 1")).expect_code(0);
+    let ended = results(&ran, &folder).pop().expect("a run").meta.transactions.expect("transactions");
+    assert_eq!(place.rows("SELECT sum(n) FROM counters"), [ended.ok.to_string()]);
+    let ran = place.replay(&folder, &format!("{late} --retries 1000")).expect_code(0);
+    let ended = results(&ran, &folder).pop().expect("a run").meta.transactions.expect("transactions");
+    assert_eq!((ended.ok, ended.failed), (300, 0));
+    assert_eq!(place.rows("SELECT sum(n) FROM counters"), ["300"]);
+}
+
+const NO_SYSBENCH: &str = "this test needs sysbench; install it, e.g. apt-get install sysbench";
+
+fn sysbench(arguments: &[&str]) -> String {
+    let output = Command::new("sysbench").args(arguments).output().expect(NO_SYSBENCH);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+#[test]
+fn tables_of_sysbench_are_replayed_on_and_sysbench_runs_on_ours() {
+    let folder = Folder::in_memory();
+    let place = Place::postgres("oltp_sysbench");
+    let port = format!("--pgsql-port={}", server().port);
+    let common = [
+        "--db-driver=pgsql",
+        "--pgsql-host=127.0.0.1",
+        &port,
+        "--pgsql-user=trusted",
+        "--pgsql-db=oltp_sysbench",
+        "--tables=2",
+        "--table-size=200",
+        "--threads=1",
+    ];
+    let run = |command: &[&str]| sysbench(&[&["oltp_read_write"], &common[..], command].concat());
+    run(&["prepare"]);
+    folder.ok("gen oltp_read_write --tables 2 --table-size 200 --ops 30 -o traces");
+    place.replay(&folder, "oltp_read_write --phase run").expect_code(0);
+    let before = place.rows("SELECT count(*), sum(k) FROM sbtest2");
+    assert!(before[0].starts_with("200|"), "{before:?}");
+    run(&["cleanup"]);
+    place.replay(&folder, "oltp_read_write --phase load").expect_code(0);
+    let report = run(&["run", "--events=30", "--time=0"]);
+    assert!(report.contains("transactions:                        30"), "{report}");
+    assert_eq!(place.rows("SELECT count(*) FROM sbtest1"), ["200"]);
+}
+
+#[test]
+fn draws_have_the_distribution_of_the_real_sysbench() {
+    let folder = Folder::in_memory();
+    folder.write(
+        "draw.lua",
+        "function event() for i = 1, 20000 do print(sysbench.rand.default(1, 1000)) end end",
+    );
+    folder.write(
+        "draws.toml",
+        r#"
+[options]
+table-size = 1000
+[[tables]]
+name = "t"
+rows = "table-size"
+columns = [{ name = "id", type = "int", load = "number" }]
+primary-key = ["id"]
+[statements.read]
+sql = "SELECT id FROM {table} WHERE id = $1"
+[[transactions]]
+begin = "false"
+steps = [{ draw = { id = "row" }, run = ["read(id)"] }]
+"#,
+    );
+    let lua = folder.path("draw.lua").display().to_string();
+    for rule in ["uniform", "gaussian", "special", "pareto"] {
+        let kind = format!("--rand-type={rule}");
+        let text = sysbench(&[&lua, &kind, "--events=1", "--time=0", "--verbosity=0", "run"]);
+        let mut theirs: Vec<u64> = text.lines().filter_map(|line| line.trim().parse().ok()).collect();
+        folder.ok(&format!("gen draws.toml --rand-type {rule} --ops 20000 --phase run --force -o traces"));
+        let mut reader = TraceReader::open(&folder.path("traces/draws.run.parquet")).expect("a trace");
+        let mut ours: Vec<u64> = Vec::new();
+        while let Some(block) = reader.next_block().expect("readable") {
+            ours.extend((0..block.len()).map(|row| block.key(row).parse::<u64>().expect("a number")));
+        }
+        assert_eq!((theirs.len(), ours.len()), (20_000, 20_000), "{rule}");
+        theirs.sort_unstable();
+        ours.sort_unstable();
+        // Two-sample Kolmogorov-Smirnov: 0.02 has a chance below 0.001 if both follow one law.
+        let share = |draws: &[u64], x: u64| draws.partition_point(|&draw| draw <= x) as f64 / 20_000.0;
+        let distance = (1..=1000).map(|x| (share(&theirs, x) - share(&ours, x)).abs()).fold(0.0, f64::max);
+        assert!(distance < 0.02, "{rule}: {distance}");
+    }
+}
+
+#[test]
+fn threads_and_shards_change_nothing_in_a_statement_trace() {
+    let folder = Folder::in_memory();
+    let mixed = COUNTER.to_owned()
+        + "\n[[transactions]]\nweight = 2\nbegin = \"false\"\nsteps = [{ times = \"3\", draw = { id = \"row\" }, run = [\"look(id)\"] }]\n";
+    folder.write("mixed.toml", mixed);
+    let generate = |arguments: &str| {
+        folder
+            .ok(&format!("gen mixed.toml --ops 30000 --arrival poisson --rate 100 --phase run {arguments}"));
+    };
+    let rows = |name: &str| {
+        let mut reader = TraceReader::open(&folder.path(name)).expect("a trace");
+        let mut rows = Vec::new();
+        while let Some(block) = reader.next_block().expect("readable") {
+            rows.extend((0..block.len()).map(|row| {
+                (block.id(row), block.kind(row), block.txn(row), block.at_ns(row), block.key(row).to_owned())
+            }));
+        }
+        rows
+    };
+    generate("--jobs 1 -o one");
+    generate("--jobs 5 -o five");
+    generate("--shards 3 -o shards");
+    let whole = rows("one/mixed.run.parquet");
+    assert_eq!(whole, rows("five/mixed.run.parquet"));
+    let hash = |name: &str| u128::from_str_radix(&trace(&folder, name).content_hash, 16).unwrap();
+    assert_eq!(hash("one/mixed.run.parquet"), hash("five/mixed.run.parquet"));
+    let parts: Vec<String> = (0..3).map(|part| format!("shards/mixed.run.{part}-of-3.parquet")).collect();
+    let sum = parts.iter().fold(0u128, |sum, part| sum.wrapping_add(hash(part)));
+    assert_eq!(sum, hash("one/mixed.run.parquet"));
+    assert_eq!(whole, parts.iter().flat_map(|part| rows(part)).collect::<Vec<_>>());
+    assert_eq!(parts.iter().map(|part| trace(&folder, part).transactions.unwrap()).sum::<u64>(), 30_000);
+    let arrivals = whole.iter().filter(|row| row.3.is_some()).count();
+    assert_eq!(arrivals, 30_000, "one for each transaction");
+}
+
+#[test]
+fn a_rate_counts_transactions_and_a_retried_one_keeps_its_intended_start() {
+    let folder = Folder::in_memory();
+    folder.ok("gen oltp_write_only --ops 50 --table-size 100 -o traces");
+    let sim = Place { db: "sim", url: String::new() };
+    let ran = sim
+        .replay(&folder, "oltp_write_only --phase run --target 1000 -p sim.conflicts=5 --retries 3")
+        .expect_code(0);
+    let path = ran.results(&folder).pop().expect("a result");
+    let run = Result::read(&path);
+    assert_eq!(run.meta.transactions.map(|ended| (ended.ok, ended.retries)), Some((50, 12)));
+    let file = RunFile::open(&path).expect("a result");
+    let mut intended = Vec::new();
+    file.scan(0, |block| {
+        intended.extend(
+            (0..block.kinds.len())
+                .filter(|&row| block.kinds[row].name() == "BEGIN")
+                .map(|row| block.intended_ns[row]),
+        );
+    })
+    .expect("readable");
+    intended.sort_unstable();
+    assert_eq!(intended, (0..50).map(|number| number * 1_000_000).collect::<Vec<i64>>());
+    let ran = sim
+        .replay(&folder, "oltp_write_only --phase run -p sim.conflicts=5 --max-error-rate 1")
+        .expect_code(0);
+    let run = results(&ran, &folder).pop().expect("a run");
+    assert_eq!(run.meta.transactions.map(|ended| (ended.ok, ended.failed)), Some((40, 10)));
+    let late =
+        "oltp_write_only --phase run --target 100000 --drop-late 1ms -p sim.latency=5ms --max-error-rate 1";
+    let run = results(&sim.replay(&folder, late).expect_code(0), &folder).pop();
+    drop(run);
+}
+
+#[test]
+fn what_makes_no_sense_with_statements_is_refused_by_name() {
+    let folder = Folder::in_memory();
+    folder.ok("gen oltp_point_select --ops 5 --table-size 10 -o traces");
+    folder.write("bad.toml", "[options]\ntables = 1\n[[tables]]\nname = 5\n");
+    let place = Place::sqlite(&folder);
+    for (arguments, complaint) in [
+        ("--verify", "--verify checks the operations of YCSB"),
+        ("--order key", "--order key: the statements of a transaction have their order"),
+        ("--table other", "--table: a statement trace names its tables itself"),
+    ] {
+        let ran = place.replay(&folder, &format!("oltp_point_select {arguments}")).expect_code(2);
+        assert!(ran.err.contains(complaint), "{}", ran.err);
+    }
+    place.replay(&folder, "oltp_point_select").expect_code(0);
+    let ran = place.replay(&folder, "oltp_point_select").expect_code(2);
+    assert!(ran.err.contains("sbtest1") && ran.err.contains("already holds rows"), "{}", ran.err);
+    let empty = Place { db: "sqlite", url: folder.path("none.db").display().to_string() };
+    drop(Connection::open(&empty.url).and_then(|file| file.execute_batch("CREATE TABLE other (a)")));
+    let ran = empty.replay(&folder, "oltp_point_select --phase run").expect_code(3);
+    assert!(ran.err.contains("there is no table sbtest1"), "{}", ran.err);
+    for (arguments, complaint) in [
+        ("gen bad.toml", "bad.toml:4: invalid type: integer `5`, expected a string"),
+        ("gen oltp_insert --rand-type normal", "rand-type=normal (-p): expected uniform, gaussian"),
+        ("gen oltp_insert --values seeded", "--values seeded: the parameters of statements"),
+        ("gen oltp_insert -p table-sise=5 --strict", "did you mean table-size?"),
+        ("gen oltp_read --ops 5", "no workload oltp_read"),
+    ] {
+        let ran = folder.run(arguments).expect_code(2);
+        assert!(ran.err.contains(complaint), "{}", ran.err);
+    }
+    #[cfg(feature = "fjall")]
+    {
+        let fjall = Place { db: "fjall", url: folder.path("fjall").display().to_string() };
+        let ran = fjall.replay(&folder, "oltp_point_select").expect_code(2);
+        assert!(ran.err.contains("this trace consists of SQL statements"), "{}", ran.err);
+    }
+}
