@@ -2,10 +2,11 @@
 #
 # One build profile (dev) serves the demo and the tests; only `bench` and `install` use release.
 
-.PHONY: help demo test test-quick bench lint install
+.PHONY: help demo oltp-demo test test-quick bench lint install
 
 help:
 	@echo 'make demo        generate, replay on two embedded databases and compare (needs Rust and a C compiler)'
+	@echo 'make oltp-demo   the ten OLTP tests of sysbench on SQLite, and one table of them'
 	@echo 'make test        every test; installs or asks for PostgreSQL and Python first'
 	@echo 'make test-quick  tests that need no server and no Python, with SQLite and fjall'
 	@echo 'make lint        formatting, clippy and documentation, as CI checks them'
@@ -16,6 +17,13 @@ demo:
 	@scripts/setup build
 	@echo 'Building: about 5 minutes the first time (two quiet cores), seconds after that. Then half a minute of demo.'
 	cargo run --locked -- demo
+
+oltp-demo:
+	@scripts/setup build
+	cargo build --locked
+	@rm -rf oltp-demo && mkdir oltp-demo
+	OUT=oltp-demo TABLES=2 TABLE_SIZE=2000 TRANSACTIONS=1000 THREADS=2 YCSB_TRACE=target/debug/ycsb-trace \
+		scripts/oltp sqlite oltp-demo/tables.db
 
 test:
 	@scripts/setup test

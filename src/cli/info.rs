@@ -53,7 +53,7 @@ pub fn databases(args: &DatabasesArgs) -> Result<Verdict> {
 /// Arguments of `workloads`.
 #[derive(Debug, Args)]
 pub struct WorkloadsArgs {
-    /// Print the property file of this one
+    /// Print the file of this one
     name: Option<String>,
 }
 
@@ -62,9 +62,9 @@ pub fn workloads(args: &WorkloadsArgs) -> Result<Verdict> {
     let mut out = std::io::stdout();
     match &args.name {
         None => {
-            for (name, text) in builtin::BUILTIN {
+            for (name, text) in builtin::BUILTIN.iter().chain(builtin::TRANSACTIONAL) {
                 let about = text.lines().next().unwrap_or_default().trim_start_matches('#').trim();
-                writeln!(out, "{name:<14} {about}")?;
+                writeln!(out, "{name:<22} {about}")?;
             }
         }
         Some(name) => out.write_all(&builtin::find(name)?.bytes)?,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
+use mysql_async::prelude::Queryable;
 use rusqlite::Connection;
 use ycsb_trace::op::Status;
 use ycsb_trace::trace::meta::{RunMeta, TraceMeta};
@@ -12,9 +13,9 @@ use ycsb_trace::trace::ops::TraceReader;
 use ycsb_trace::trace::runs::RunFile;
 use ycsb_trace::workload::builtin::TRANSACTIONAL;
 
-use crate::support::block_on;
 use crate::support::postgres::{client, database, server};
 use crate::support::program::{Folder, Ran};
+use crate::support::{block_on, mariadb};
 
 /// A transaction of a result: the name, status and attempts of each of its rows.
 type Rows = Vec<(String, Status, i32)>;
@@ -74,6 +75,10 @@ impl Result {
                 continue;
             }
             failed += 1;
+            if rows[0].1 == Status::Dropped {
+                assert!(rows.iter().all(|row| row.1 == Status::Dropped && row.2 == 0), "{txn}: {rows:?}");
+                continue;
+            }
             assert_ne!(rows[good].1, Status::Unmet, "{txn}: something failed first: {rows:?}");
             assert!(
                 rows[good + 1..].iter().all(|row| row.1 == Status::Unmet && row.2 == 0),
@@ -105,6 +110,10 @@ impl Place {
         Place { db: "postgres", url: block_on(database(name)) }
     }
 
+    fn mariadb(name: &str) -> Place {
+        Place { db: "mariadb", url: block_on(mariadb::database(name)) }
+    }
+
     fn sqlite(folder: &Folder) -> Place {
         Place { db: "sqlite", url: folder.path("tables.db").display().to_string() }
     }
@@ -133,6 +142,22 @@ impl Place {
                 Ok((0..columns).map(|column| text(row, column)).collect::<Vec<_>>().join("|"))
             };
             return statement.query_map([], row).expect("rows").map(|row| row.expect("a row")).collect();
+        }
+        if self.db == "mariadb" {
+            let name = self.url.rsplit('/').next().expect("a database").to_owned();
+            let text = |value: &mysql_async::Value| match value {
+                mysql_async::Value::Bytes(bytes) => String::from_utf8_lossy(bytes).trim_end().to_owned(),
+                mysql_async::Value::Int(number) => number.to_string(),
+                other => format!("{other:?}"),
+            };
+            return block_on(async {
+                let mut conn = mariadb::client(&name).await;
+                let rows: Vec<mysql_async::Row> = conn.query(query).await.expect("a query");
+                let joined = |row: &mysql_async::Row| {
+                    (0..row.len()).map(|column| text(&row[column])).collect::<Vec<_>>().join("|")
+                };
+                rows.iter().map(joined).collect()
+            });
         }
         let name = self.url.rsplit('/').next().expect("a database").to_owned();
         block_on(async {
@@ -195,11 +220,17 @@ fn all_eleven_tests_of_sysbench_run_on_postgresql_and_every_statement_is_there()
 }
 
 #[test]
+fn all_eleven_tests_of_sysbench_run_on_mariadb_and_every_statement_is_there() {
+    let folder = Folder::in_memory();
+    all_tests_on(&Place::mariadb("oltp_all"), &folder);
+}
+
+#[test]
 fn one_trace_replayed_by_one_session_leaves_the_same_tables_everywhere() {
     let folder = Folder::in_memory();
     folder.ok("gen oltp_read_write --tables 2 --table-size 150 --ops 60 -p delete-inserts=2 -o traces");
     let mut seen: Vec<Vec<String>> = Vec::new();
-    for place in [Place::sqlite(&folder), Place::postgres("oltp_same")] {
+    for place in [Place::sqlite(&folder), Place::postgres("oltp_same"), Place::mariadb("oltp_same")] {
         place.replay(&folder, "oltp_read_write --drop --threads 1").expect_code(0);
         let mut rows = place.rows("SELECT id, k, c, pad FROM sbtest1 ORDER BY id");
         rows.extend(place.rows("SELECT id, k, c, pad FROM sbtest2 ORDER BY id"));
@@ -212,6 +243,7 @@ fn one_trace_replayed_by_one_session_leaves_the_same_tables_everywhere() {
         seen.push(rows);
     }
     assert_eq!(seen[0], seen[1]);
+    assert_eq!(seen[0], seen[2]);
 }
 
 /// Every transaction adds one to one of two rows, at the strictest isolation.
@@ -285,22 +317,11 @@ fn sysbench(arguments: &[&str]) -> String {
     text
 }
 
-#[test]
-fn tables_of_sysbench_are_replayed_on_and_sysbench_runs_on_ours() {
+/// Tables made by the real sysbench are replayed on, then the other way round.
+fn both_ways(place: &Place, driver: &[&str]) {
     let folder = Folder::in_memory();
-    let place = Place::postgres("oltp_sysbench");
-    let port = format!("--pgsql-port={}", server().port);
-    let common = [
-        "--db-driver=pgsql",
-        "--pgsql-host=127.0.0.1",
-        &port,
-        "--pgsql-user=trusted",
-        "--pgsql-db=oltp_sysbench",
-        "--tables=2",
-        "--table-size=200",
-        "--threads=1",
-    ];
-    let run = |command: &[&str]| sysbench(&[&["oltp_read_write"], &common[..], command].concat());
+    let common = [&["oltp_read_write", "--tables=2", "--table-size=200", "--threads=1"], driver].concat();
+    let run = |command: &[&str]| sysbench(&[&common[..], command].concat());
     run(&["prepare"]);
     folder.ok("gen oltp_read_write --tables 2 --table-size 200 --ops 30 -o traces");
     place.replay(&folder, "oltp_read_write --phase run").expect_code(0);
@@ -311,6 +332,22 @@ fn tables_of_sysbench_are_replayed_on_and_sysbench_runs_on_ours() {
     let report = run(&["run", "--events=30", "--time=0"]);
     assert!(report.contains("transactions:                        30"), "{report}");
     assert_eq!(place.rows("SELECT count(*) FROM sbtest1"), ["200"]);
+}
+
+#[test]
+fn tables_of_sysbench_are_replayed_on_and_sysbench_runs_on_ours_with_postgresql() {
+    let port = format!("--pgsql-port={}", server().port);
+    let place = Place::postgres("oltp_sysbench");
+    let driver = ["--db-driver=pgsql", "--pgsql-host=127.0.0.1", &port, "--pgsql-user=trusted"];
+    both_ways(&place, &[&driver[..], &["--pgsql-db=oltp_sysbench"]].concat());
+}
+
+#[test]
+fn tables_of_sysbench_are_replayed_on_and_sysbench_runs_on_ours_with_mariadb() {
+    let port = format!("--mysql-port={}", mariadb::server().port);
+    let place = Place::mariadb("oltp_sysbench");
+    let driver = ["--db-driver=mysql", "--mysql-host=127.0.0.1", &port, "--mysql-user=trusted"];
+    both_ways(&place, &[&driver[..], &["--mysql-db=oltp_sysbench"]].concat());
 }
 
 #[test]
@@ -422,10 +459,15 @@ fn a_rate_counts_transactions_and_a_retried_one_keeps_its_intended_start() {
         .expect_code(0);
     let run = results(&ran, &folder).pop().expect("a run");
     assert_eq!(run.meta.transactions.map(|ended| (ended.ok, ended.failed)), Some((40, 10)));
+    // Given up late: the whole transaction, so that none is executed in part.
     let late =
         "oltp_write_only --phase run --target 100000 --drop-late 1ms -p sim.latency=5ms --max-error-rate 1";
-    let run = results(&sim.replay(&folder, late).expect_code(0), &folder).pop();
-    drop(run);
+    let run = results(&sim.replay(&folder, late).expect_code(0), &folder).pop().expect("a run");
+    assert!(
+        run.meta.counts["BEGIN"].get("DROPPED").is_some_and(|&dropped| dropped > 0),
+        "{:?}",
+        run.meta.counts
+    );
 }
 
 #[test]
@@ -464,5 +506,25 @@ fn what_makes_no_sense_with_statements_is_refused_by_name() {
         let fjall = Place { db: "fjall", url: folder.path("fjall").display().to_string() };
         let ran = fjall.replay(&folder, "oltp_point_select").expect_code(2);
         assert!(ran.err.contains("this trace consists of SQL statements"), "{}", ran.err);
+    }
+}
+
+/// Through JDBC, on a database that no other driver speaks to: everything is counted here as well.
+#[cfg(feature = "jdbc")]
+#[test]
+fn the_tests_of_sysbench_run_through_jdbc_on_h2() {
+    let folder = Folder::in_memory();
+    let url = format!("jdbc:h2:{}", folder.path("h2").display());
+    let jar = crate::support::java::jars().join("drivers/h2.jar");
+    let h2 = format!("-p jdbc.classpath={}", jar.display());
+    let place = Place { db: "jdbc", url };
+    for (name, several) in
+        [("oltp_read_write", "--tables 2"), ("select_random_points", ""), ("oltp_insert", "")]
+    {
+        folder.ok(&format!("gen {name} {SMALL} {several} -o traces"));
+        let ran =
+            place.replay(&folder, &format!("{name} --drop --threads 2 --retries 50 {h2}")).expect_code(0);
+        let run = results(&ran, &folder).pop().expect("a run");
+        assert_eq!(run.meta.transactions.expect("transactions").ok, 40, "{name}: {:?}", run.meta.errors);
     }
 }

@@ -56,7 +56,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("indicatif", &["cli"]),
     ("tokio_postgres", &["driver/postgres.rs", "driver/postgres/statements.rs"]),
     ("rusqlite", &["driver/sqlite.rs", "driver/sqlite/statements.rs"]),
-    ("mysql_async", &["driver/mysql/mod.rs", "driver/mysql/target.rs"]),
+    ("mysql_async", &["driver/mysql/mod.rs", "driver/mysql/statements.rs", "driver/mysql/target.rs"]),
     ("jni", &["driver/jdbc/jvm.rs"]),
     ("glob", &["driver/jdbc/classpath.rs"]),
     ("tokio_rustls", &["driver/riak/mod.rs"]),

@@ -15,6 +15,7 @@ mod errors;
 mod jvm;
 mod products;
 mod shards;
+mod statements;
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -24,7 +25,9 @@ use self::jvm::{Complaint, Helper, NoMachine, Request};
 use self::products::{Limit, Product};
 use super::sql::{self, Placeholder, Statements, Wording};
 use super::{Driver, KEY, Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
+use super::statements::Call;
 use crate::op::{Field, Op, OpKind, Outcome, Recovery, Status};
+use crate::statement::{Schema, Table};
 
 const HERDDB_URL: &str = "jdbc:herddb:server:127.0.0.1:7000";
 
@@ -95,6 +98,8 @@ pub struct JdbcSession {
     found: Found,
     /// Numbers of prepared statements, the same on every shard.
     statements: Statements<i32>,
+    /// Those of a statement trace.
+    calls: Option<statements::Calls>,
     isolation: i32,
     deadline: Option<Deadline>,
     /// Replaced in messages.
@@ -195,6 +200,7 @@ impl Driver for Jdbc {
             table: table.clone(),
             found,
             statements: Statements::new(),
+            calls: None,
             isolation: self.isolation,
             deadline: self.op_timeout.map(|timeout| Deadline { timeout, op_id: None, began: Instant::now() }),
             password: self.password.clone(),
@@ -204,6 +210,26 @@ impl Driver for Jdbc {
             session.prepare(kind, fields, &text).map_err(|error| self.refused("prepare a statement", &error))?;
         }
         Ok(session)
+    }
+
+    async fn prepare_schema(
+        &self,
+        schema: &Schema,
+        preparation: Preparation,
+    ) -> Result<ServerInfo, TargetError> {
+        self.prepare_tables(schema, preparation)
+    }
+
+    async fn finish_table(&self, schema: &Schema, table: &Table) -> Result<(), TargetError> {
+        self.finish(schema, table)
+    }
+
+    async fn connect_statements(
+        &self,
+        statements: &crate::statement::Statements,
+        _session: u32,
+    ) -> Result<JdbcSession, TargetError> {
+        self.statement_session(statements)
     }
 }
 
@@ -777,6 +803,10 @@ impl Session for JdbcSession {
         // What broke before the commit has changed nothing, even if the update was under way.
         let _ = end(self, Request::Rollback, 0, None);
         outcome
+    }
+
+    async fn call<R: Rows>(&mut self, call: &Call<'_>, _rows: &mut R) -> Outcome {
+        self.execute_call(call)
     }
 }
 

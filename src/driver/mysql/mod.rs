@@ -13,6 +13,7 @@
 //! An update of a row to the values it has is one row found (`CLIENT_FOUND_ROWS`), not NOT_FOUND.
 //! An insert is a plain INSERT: the INSERT IGNORE of go-ycsb would call a duplicate a success.
 
+mod statements;
 mod target;
 
 use std::collections::BTreeMap;
@@ -24,7 +25,9 @@ use mysql_async::{Conn, DriverError, Error, IoError, Params, Row, Statement, Val
 use self::target::{Address, SslMode};
 use super::sql::{self, Placeholder, Statements, Wording};
 use super::{Driver, KEY, Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
+use super::statements::Call;
 use crate::op::{Field, Op, OpKind, Outcome, Recovery, Status};
+use crate::statement::{Schema, Table};
 
 const UPDATE: (&str, &str) = ("an update", "UPDATE of the fields named; a missing row is NOT_FOUND, an unchanged one is not");
 
@@ -112,6 +115,8 @@ pub struct MySqlSession {
     statements: Statements<Statement>,
     /// The read of a read-modify-write in a transaction; it locks the row.
     locking: Option<Statement>,
+    /// Those of a statement trace.
+    calls: Option<statements::Calls>,
 }
 
 impl Driver for MySql {
@@ -208,17 +213,7 @@ impl Driver for MySql {
             let note = format!("{asked} was asked for, {server} answered: the table is laid out for it");
             info.settings.insert("dialect_note".to_owned(), note);
         }
-        let names: Vec<_> = SETTINGS.iter().map(|name| format!("'{name}'")).collect();
-        let text = format!("SHOW VARIABLES WHERE Variable_name IN ({})", names.join(", "));
-        let variables: Vec<Row> = conn.query(text).await.map_err(doing("tell its settings"))?;
-        for row in &variables {
-            info.settings.insert(self::text(row, 0), self::text(row, 1));
-        }
-        info.settings.retain(|_, value| !value.is_empty());
-        if info.settings.get("wsrep_on").is_some_and(|value| value == "ON") {
-            let size: Vec<Row> = conn.query("SHOW STATUS LIKE 'wsrep_cluster_size'").await.unwrap_or_default();
-            info.settings.extend(size.first().map(|row| (self::text(row, 0), self::text(row, 1))));
-        }
+        self.note_settings(&mut conn, &mut info).await?;
         info.statements = self.texts().of_trace(table);
         // Otherwise the server notes an aborted connection.
         let _ = conn.disconnect().await;
@@ -252,7 +247,28 @@ impl Driver for MySql {
             Ok((conn, statements, locking))
         });
         let (conn, statements, locking) = prepared.await?;
-        Ok(MySqlSession { conn, table: table.clone(), texts, statements, locking })
+        Ok(MySqlSession { conn, table: table.clone(), texts, statements, locking, calls: None })
+    }
+
+    async fn prepare_schema(
+        &self,
+        schema: &Schema,
+        preparation: Preparation,
+    ) -> Result<ServerInfo, TargetError> {
+        self.prepare_tables(schema, preparation).await
+    }
+
+    async fn finish_table(&self, schema: &Schema, table: &Table) -> Result<(), TargetError> {
+        self.finish(schema, table).await
+    }
+
+    async fn connect_statements(
+        &self,
+        statements: &crate::statement::Statements,
+        session: u32,
+    ) -> Result<MySqlSession, TargetError> {
+        let first = if self.load_balance { session as usize % self.address.hosts.len() } else { 0 };
+        self.statement_session(statements, first).await
     }
 }
 
@@ -426,6 +442,22 @@ impl MySql {
             hint: if hint { " FORCE INDEX (`PRIMARY`)" } else { "" },
             stale_seconds: self.stale_seconds,
         }
+    }
+
+    /// The settings of the server that change results.
+    async fn note_settings(&self, conn: &mut Conn, info: &mut ServerInfo) -> Result<(), TargetError> {
+        let names: Vec<_> = SETTINGS.iter().map(|name| format!("'{name}'")).collect();
+        let text = format!("SHOW VARIABLES WHERE Variable_name IN ({})", names.join(", "));
+        let variables: Vec<Row> = conn.query(text).await.map_err(|error| self.refused("tell its settings", &error))?;
+        for row in &variables {
+            info.settings.insert(self::text(row, 0), self::text(row, 1));
+        }
+        info.settings.retain(|_, value| !value.is_empty());
+        if info.settings.get("wsrep_on").is_some_and(|value| value == "ON") {
+            let size: Vec<Row> = conn.query("SHOW STATUS LIKE 'wsrep_cluster_size'").await.unwrap_or_default();
+            info.settings.extend(size.first().map(|row| (self::text(row, 0), self::text(row, 1))));
+        }
+        Ok(())
     }
 
     /// A connection to the first host, from number `first` on, that lets us in and with which `then`
@@ -814,6 +846,10 @@ impl Session for MySqlSession {
         }
         let _ = self.conn.query_drop("ROLLBACK").await;
         outcome
+    }
+
+    async fn call<R: Rows>(&mut self, call: &Call<'_>, rows: &mut R) -> Outcome {
+        self.execute_call(call, rows).await
     }
 }
 
