@@ -252,7 +252,51 @@ fn an_operation_that_hangs_is_given_up_at_its_deadline() {
     });
 }
 
-/// As above where neither aborting the connection nor cancelling the statement ends the call: the thread
+/// What `faults.rs` sees of PostgreSQL's own driver, through JDBC.
+#[cfg(feature = "postgres")]
+#[test]
+fn a_server_that_dies_is_unavailable_and_a_new_connection_goes_on() {
+    use crate::support::postgres::{Server, TRUSTED};
+    let server = Server::start();
+    let url = format!("jdbc:postgresql://127.0.0.1:{}/postgres", server.port);
+    let place: Place<Jdbc> = Place::at(with(with_driver(&url, "postgresql.jar"), &[("db.user", TRUSTED)]));
+    block_on(async {
+        let mut writer = place.filled(&table(), &[("user1", ["a", "b", "c"])]).await;
+        let mut reader = place.session(&table()).await;
+        server.tell("kill");
+        // The kernel closes the connections of the dead within moments; until then the server answers.
+        let ended = |outcome: &Outcome| outcome.status != Status::Ok;
+        let mut wrote = writer.update("user1", &[(1, "x")]).await;
+        while !ended(&wrote) {
+            wrote = writer.update("user1", &[(1, "x")]).await;
+        }
+        let failure = wrote.failure.expect("a reason");
+        assert_eq!(
+            (wrote.status, failure.recovery),
+            (Status::Unavailable, Recovery::Ambiguous),
+            "{failure:?}"
+        );
+        assert!(failure.code.starts_with("08") || failure.code.starts_with("57P"), "{failure:?}");
+        let read = reader.read("user1").await.0;
+        let failure = read.failure.expect("a reason");
+        assert_eq!(
+            (read.status, failure.recovery),
+            (Status::Unavailable, Recovery::Reconnect),
+            "{failure:?}"
+        );
+        server.tell("start");
+        let mut again = place.driver.connect(&table(), 0).await;
+        let begin = Instant::now();
+        while again.is_err() && begin.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(50));
+            again = place.driver.connect(&table(), 0).await;
+        }
+        let mut session = crate::support::Calls(again.expect("the server is back"));
+        assert_eq!(session.read("user1").await.0, Outcome::ok(1));
+    });
+}
+
+/// Where neither aborting the connection nor cancelling the statement ends the call: the thread
 /// is interrupted. Reading this view of H2 sleeps.
 #[test]
 fn a_call_that_cannot_be_aborted_is_interrupted() {
@@ -290,6 +334,8 @@ fn herddb_runs_every_workload_with_the_property_file_of_its_wiki() {
     let replay = |workload: &str, phase: &str, drop: bool| {
         let mut words = vec!["replay", "--db", "jdbc", workload, "-P", "herd.properties", "-p", &classpath];
         words.extend(["--threads", "200", "--phase", phase, "--results", "results"]);
+        // A run of a second is not worth an optimising compiler.
+        words.extend(["-p", "jdbc.jvmargs=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]);
         words.extend(drop.then_some("--drop"));
         let ran = folder.run_list(&words).expect_code(0);
         assert!(!ran.err.contains("hdb\n") && !ran.err.contains("passwd=hdb"), "{}", ran.err);

@@ -366,6 +366,11 @@ impl Jdbc {
             .into_iter()
             .find(|name| is(name) || complaint.message.contains(name));
         TargetError::Unusable(match cause {
+            // What was said is how the thread ended that we interrupted.
+            _ if complaint.late => format!(
+                "{address} did not answer within {} s; is the server running at this host and port?",
+                CONNECT_TIMEOUT.as_secs()
+            ),
             _ if login => {
                 format!("{address} refused user {:?}: {words} ({code}); check db.user and db.passwd", self.user)
             }
