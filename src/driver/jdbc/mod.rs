@@ -19,6 +19,7 @@ mod statements;
 
 use std::path::PathBuf;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use self::jvm::{Complaint, Helper, NoMachine, Request};
@@ -80,6 +81,8 @@ pub struct Jdbc {
     java_home: Option<PathBuf>,
     op_timeout: Option<Duration>,
     warnings: Vec<String>,
+    /// A connection has been opened: the driver's classes are loaded, which takes its time.
+    warm: AtomicBool,
     /// Which database answered, and by what its scans order.
     found: Mutex<Option<Found>>,
 }
@@ -298,6 +301,7 @@ impl Jdbc {
             java_home: property("jdbc.java_home").map(PathBuf::from),
             op_timeout: target.op_timeout,
             warnings,
+            warm: AtomicBool::new(false),
             found: Mutex::new(None),
         })
     }
@@ -305,7 +309,13 @@ impl Jdbc {
     /// Opens a connection to a shard.
     fn connected(&self, shard: usize) -> Result<Helper, TargetError> {
         let mut helper = Helper::new(&self.jvm_arguments, self.java_home.as_deref()).map_err(no_machine)?;
-        let limit = self.op_timeout.unwrap_or(CONNECT_TIMEOUT).clamp(Duration::from_secs(1), CONNECT_TIMEOUT);
+        // Whoever wants answers within a second does not wait ten for a connection that hangs.
+        let limit = match self.op_timeout {
+            Some(timeout) if self.warm.load(Ordering::Relaxed) => {
+                timeout.clamp(Duration::from_secs(1), CONNECT_TIMEOUT)
+            }
+            _ => CONNECT_TIMEOUT,
+        };
         helper.begin();
         helper.text(self.class.as_bytes());
         helper.text(self.urls[shard].as_bytes());
@@ -319,7 +329,10 @@ impl Jdbc {
             helper.text(jar.as_os_str().as_encoded_bytes());
         }
         match helper.call(Request::Connect, self.fetch_size, None) {
-            Ok(_) => Ok(helper),
+            Ok(_) => {
+                self.warm.store(true, Ordering::Relaxed);
+                Ok(helper)
+            }
             Err(complaint) => Err(self.unreachable(&complaint)),
         }
     }
