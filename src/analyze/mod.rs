@@ -300,8 +300,11 @@ fn analyze_run(file: &RunFile, label: String, options: &Options) -> Result<RunRe
         op_reports.push(op_report(group, span_ns, [response, service, lag], windows.remove(name)));
     }
     let all = op_reports.remove(0);
-    let names = OpKind::ALL.into_iter().map(|kind| kind.name().to_owned());
-    let ops = names.zip(op_reports.into_iter().map(|one| (one.ops > 0).then_some(one)));
+    // The kinds of YCSB always, statements where they occur.
+    let of_kinds = OpKind::ALL.into_iter().zip(op_reports);
+    let ops = of_kinds
+        .filter(|(kind, one)| OpKind::YCSB.contains(kind) || one.ops > 0)
+        .map(|(kind, one)| (kind.name().to_owned(), (one.ops > 0).then_some(one)));
 
     let meta = file.meta.clone();
     let checks = checks(&meta, &tally, &all);

@@ -28,10 +28,10 @@ pub struct AnalyzeArgs {
     /// Overwrite the output file if it exists
     #[arg(long, requires = "output")]
     pub force: bool,
-    /// Results of statement traces (oltp_read_write …): a line for each run's transactions, or for each of
-    /// their statements, as text, markdown or json
-    #[arg(long, value_enum, value_name = "WHAT")]
-    pub by: Option<By>,
+    /// Of statement traces (oltp_read_write …): a line for each run's transactions, or for each of their
+    /// statements with its share of the time, as text, markdown or json
+    #[arg(long, value_name = "WHAT", value_parser = ["txn", "statement"])]
+    pub by: Option<String>,
     /// Percentiles to show
     #[arg(long, value_name = "LIST", default_value = DEFAULT_PERCENTILES, value_parser = percentile_list)]
     pub percentiles: PercentileList,
@@ -46,15 +46,6 @@ pub struct PercentileList(pub Vec<Percentile>);
 
 fn percentile_list(text: &str) -> Result<PercentileList, String> {
     percentiles(text).map(PercentileList)
-}
-
-/// What `--by` can be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum By {
-    /// Transactions
-    Txn,
-    /// Statements, BEGIN and COMMIT, with their share of the time
-    Statement,
 }
 
 /// Not a form of the report: it is made of the rows.
@@ -136,10 +127,7 @@ pub fn run(args: &AnalyzeArgs) -> Result<()> {
 
 /// The forms of statement traces.
 fn by_transaction(args: &AnalyzeArgs) -> Result<String> {
-    let by = match args.by {
-        Some(By::Statement) => table::By::Statement,
-        _ => table::By::Txn,
-    };
+    let by = if args.by.as_deref() == Some("statement") { table::By::Statement } else { table::By::Txn };
     let known = ["text", "markdown", "json", SYSBENCH];
     if !known.contains(&args.format.as_str()) {
         anyhow::bail!("--by has the formats {}, not {}", known.join(", "), args.format);

@@ -26,7 +26,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::meta::TraceMeta;
 use super::{FOOTER_KEY, FileError, FileKind, Opened, inconsistent, trace_properties, trace_schema};
 use crate::op::OpKind;
-use crate::statement::Statements;
+use crate::statement::{Statement, Statements};
 
 /// The values of a written row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -550,6 +550,11 @@ impl OpBlock {
     /// Finds the transactions, and checks their rows against the statements of the footer.
     fn find_transactions(&mut self, path: &Path, statements: &Statements) -> Result<(), FileError> {
         let mut starts: Vec<u32> = Vec::new();
+        // By kind, looked up once: a name is behind a lock.
+        let known: Vec<Option<&Statement>> = OpKind::ALL
+            .iter()
+            .map(|kind| statements.0.iter().find(|statement| statement.name == kind.name()))
+            .collect();
         for row in 0..self.len() {
             let wrong = |what: String| inconsistent(path, format!("operation {} {what}", self.id(row)));
             let Some(txn) = self.txn(row) else { return Err(wrong("belongs to no transaction".to_owned())) };
@@ -560,7 +565,7 @@ impl OpBlock {
             if matches!(kind, OpKind::Begin | OpKind::Commit | OpKind::Rollback) {
                 continue;
             }
-            let Some(statement) = statements.0.iter().find(|known| known.name == kind.name()) else {
+            let Some(statement) = known[kind as usize] else {
                 return Err(wrong(format!("is {:?}, which the footer does not explain", kind.name())));
             };
             let parameters = items(&self.values, row).map_or(0, |range| range.len());

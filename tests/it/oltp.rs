@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use rusqlite::Connection;
+use rustix::process::Signal;
 use ycsb_trace::op::Status;
 use ycsb_trace::trace::meta::{RunMeta, TraceMeta};
 use ycsb_trace::trace::ops::TraceReader;
@@ -14,7 +16,7 @@ use ycsb_trace::trace::runs::RunFile;
 use ycsb_trace::workload::builtin::TRANSACTIONAL;
 
 use crate::support::postgres::{client, database, server};
-use crate::support::program::{Folder, Ran};
+use crate::support::program::{Folder, Ran, sleep_until};
 use crate::support::{block_on, mariadb};
 
 /// A transaction of a result: the name, status and attempts of each of its rows.
@@ -527,4 +529,54 @@ fn the_tests_of_sysbench_run_through_jdbc_on_h2() {
         let run = results(&ran, &folder).pop().expect("a run");
         assert_eq!(run.meta.transactions.expect("transactions").ok, 40, "{name}: {:?}", run.meta.errors);
     }
+}
+
+#[test]
+fn a_run_that_is_cut_off_in_transactions_keeps_what_was_executed_of_them() {
+    let folder = Folder::in_memory();
+    folder.ok("gen oltp_write_only --ops 2000 --table-size 100 -o traces");
+    // Answers stop for good after two seconds, in the middle of transactions.
+    let mut running = folder.start(
+        "replay --db sim oltp_write_only --phase run --threads 3 -p sim.latency=7ms -p sim.stalls=2s+1000s",
+    );
+    let begin = running.wait_for_start();
+    sleep_until(begin, Duration::from_secs(4));
+    running.signal(Signal::INT);
+    running.wait_for("stopping");
+    running.signal(Signal::INT);
+    let ran = running.wait();
+    assert_eq!(ran.code, Some(130), "{}", ran.err);
+    let path = ran.results(&folder).pop().expect("a result");
+    let file = RunFile::open(&path).expect("a result");
+    let mut transactions: BTreeMap<u64, Vec<(i64, Status)>> = BTreeMap::new();
+    for group in 0..file.row_groups() {
+        file.scan_transactions(group, |block| {
+            for row in 0..block.txn.len() {
+                let ended = (block.columns.op_id[row], block.columns.statuses[row]);
+                transactions.entry(block.txn[row]).or_default().push(ended);
+            }
+        })
+        .expect("readable rows");
+    }
+    let (mut whole, mut cut) = (0, 0);
+    for (txn, rows) in &mut transactions {
+        rows.sort_unstable_by_key(|row| row.0);
+        let ids: Vec<i64> = rows.iter().map(|row| row.0).collect();
+        let first = *txn as i64 * 6;
+        assert_eq!(
+            ids,
+            (first..first + rows.len() as i64).collect::<Vec<_>>(),
+            "from its BEGIN on, each once"
+        );
+        let (last, before) = rows.split_last().expect("a row");
+        assert!(before.iter().all(|row| row.1 == Status::Ok), "{txn}: {rows:?}");
+        if last.1 == Status::Timeout {
+            cut += 1;
+        } else {
+            assert_eq!((last.1, rows.len()), (Status::Ok, 6), "{txn}: {rows:?}");
+            whole += 1;
+        }
+    }
+    assert_eq!(cut, 3, "one on each connection");
+    assert_eq!(file.meta.transactions.map(|ended| (ended.ok, ended.failed)), Some((whole, 0)));
 }
