@@ -136,7 +136,7 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
                 let tried = self
                     .try_rows(&mut session, ops, from..rows.end, began_ns, attempt, number, &mut sink)
                     .await;
-                let (row, outcome) = match tried {
+                let (row, mut outcome) = match tried {
                     Tried::Closed => return,
                     Tried::Done => {
                         transactions.ok.fetch_add(1, Ordering::Relaxed);
@@ -144,6 +144,10 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
                     }
                     Tried::Failed { row, outcome } => (row, outcome),
                 };
+                let action = transactions.action(ops, row);
+                if begins && action != Action::Commit {
+                    nothing_lasts(&mut outcome);
+                }
                 // The cell still says that rows are being logged: nobody else takes them over.
                 let code = shared.failures.note(ops.kind(row), &outcome, false);
                 broken = is_broken(&outcome);
@@ -153,7 +157,7 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
                     broken = is_broken(&undone);
                 }
                 let again = attempt <= shared.policy.retries
-                    && may_retry(transactions, transactions.action(ops, row), begins, &outcome)
+                    && may_retry(transactions, action, begins, &outcome)
                     && !shared.stop.is_requested();
                 if again && self.recover(number, &mut session, &mut broken, attempt).await {
                     transactions.retries.fetch_add(1, Ordering::Relaxed);
@@ -278,13 +282,22 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
     }
 }
 
-/// May the transaction be tried again? Before its COMMIT nothing of it has lasted, whatever happened. A
+/// Before its COMMIT nothing of a transaction lasts, whatever became of the statement.
+fn nothing_lasts(outcome: &mut Outcome) {
+    if let Some(failure) = &mut outcome.failure
+        && failure.recovery == Recovery::Ambiguous
+    {
+        failure.recovery = Recovery::Reconnect;
+    }
+}
+
+/// May the transaction be tried again? Not after a deadline, and not where it may have had its effect. A
 /// row that was there already may be one that another transaction has just put back, as in sysbench.
 fn may_retry(transactions: &Transactions, action: Action, begins: bool, outcome: &Outcome) -> bool {
     let Some(failure) = &outcome.failure else { return false };
     match failure.recovery {
+        _ if outcome.status == Status::Timeout => false,
         Recovery::Retry | Recovery::Reconnect => true,
-        Recovery::Ambiguous if begins => action != Action::Commit,
         Recovery::Ambiguous => transactions.only_reads(action),
         Recovery::Fatal => begins && outcome.status == Status::Duplicate,
     }
