@@ -125,7 +125,7 @@ impl Family {
 /// Prepared statements by statement, table and number of parameter groups.
 #[derive(Debug)]
 pub struct Prepared<S> {
-    /// [statement][table] → (groups, prepared)
+    /// By statement, then table: (groups, prepared)
     places: Vec<Vec<Vec<(usize, S)>>>,
     /// The statements of the trace.
     pub statements: Statements,
