@@ -11,18 +11,21 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{
     Array, ArrayRef, BinaryArray, DictionaryArray, Int32Array, Int64Array, ListArray, RecordBatch,
-    StringArray,
+    StringArray, new_null_array,
 };
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{Field, SchemaRef};
 use arrow_select::concat::concat_batches;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
-use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
-use parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
-use parquet::file::metadata::KeyValue;
+use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
+use parquet::arrow::{ArrowSchemaConverter, ProjectionMask, add_encoded_arrow_schema_to_metadata};
+use parquet::file::metadata::{KeyValue, ParquetMetaData};
+use parquet::file::statistics::Statistics;
 use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::SchemaDescriptor;
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::encode::{Columns, Encoded};
 use super::meta::TraceMeta;
 use super::{FOOTER_KEY, FileError, FileKind, Opened, inconsistent, trace_properties, trace_schema};
 use crate::op::OpKind;
@@ -336,12 +339,13 @@ pub struct EncodedChunk {
     pub rows: u64,
     /// Sum of the hashes of its rows.
     pub hash: u128,
-    columns: Vec<ArrowColumnChunk>,
+    columns: Vec<Encoded>,
 }
 
 /// Encodes chunks on any thread; made by [`TraceWriter::encoder`].
 pub struct ChunkEncoder {
     schema: SchemaRef,
+    parquet: SchemaDescriptor,
     factory: ArrowRowGroupWriterFactory,
 }
 
@@ -350,16 +354,9 @@ impl ChunkEncoder {
     pub fn encode(&self, chunk: ChunkBuilder) -> parquet::errors::Result<EncodedChunk> {
         let rows = chunk.ids.len() as u64;
         let (arrays, hash) = chunk.finish();
-        let mut writers = self.factory.create_column_writers(0)?.into_iter();
-        let mut columns = Vec::with_capacity(arrays.len());
-        for (field, array) in self.schema.fields().iter().zip(&arrays) {
-            for leaf in compute_leaves(field, array)? {
-                let mut writer = writers.next().expect("a writer for every leaf of the schema");
-                writer.write(&leaf)?;
-                columns.push(writer.close()?);
-            }
-        }
-        Ok(EncodedChunk { rows, hash, columns })
+        let mut columns = Columns::new(&self.schema, &self.parquet, &self.factory)?;
+        columns.write(&RecordBatch::try_new(self.schema.clone(), arrays)?)?;
+        Ok(EncodedChunk { rows, hash, columns: columns.close()? })
     }
 }
 
@@ -385,7 +382,7 @@ impl TraceWriter {
         let parquet_schema = ArrowSchemaConverter::new().convert(&schema)?;
         let writer = SerializedFileWriter::new(file, parquet_schema.root_schema_ptr(), Arc::new(properties))?;
         let factory = ArrowRowGroupWriterFactory::new(&writer, schema.clone());
-        let encoder = Arc::new(ChunkEncoder { schema, factory });
+        let encoder = Arc::new(ChunkEncoder { schema, parquet: parquet_schema, factory });
         Ok(TraceWriter { path: path.to_owned(), partial, writer, encoder, rows: 0, hash: 0 })
     }
 
@@ -400,7 +397,7 @@ impl TraceWriter {
         self.hash = self.hash.wrapping_add(chunk.hash);
         let mut row_group = self.writer.next_row_group()?;
         for column in chunk.columns {
-            column.append_to_row_group(&mut row_group)?;
+            column.append_to(&mut row_group)?;
         }
         row_group.close()?;
         Ok(())
@@ -600,16 +597,16 @@ impl OpBlock {
         path: &Path,
         first_row: u64,
         batch: &RecordBatch,
+        absent: &Absent,
         statements: &Statements,
     ) -> Result<OpBlock, FileError> {
-        let column = |name| batch.column_by_name(name).expect("columns were checked at opening");
+        let absent = |name| absent.column(name, batch.num_rows());
+        let column = |name| batch.column_by_name(name).cloned().unwrap_or_else(|| absent(name));
         use super::column::*;
         let kinds = decode_kinds(path, column(OP).as_dictionary::<Int32Type>())?;
-        let (fields, values, lens) = (
-            column(FIELDS).as_list::<i32>(),
-            column(VALUES).as_list::<i32>(),
-            column(VALUE_LENS).as_list::<i32>(),
-        );
+        let (fields, values, lens) = (column(FIELDS), column(VALUES), column(VALUE_LENS));
+        let (fields, values, lens) =
+            (fields.as_list::<i32>(), values.as_list::<i32>(), lens.as_list::<i32>());
         let mut block = OpBlock {
             first_row,
             ids: column(OP_ID).as_primitive::<Int64Type>().values().clone(),
@@ -688,6 +685,7 @@ pub struct TraceReader {
     path: PathBuf,
     meta: TraceMeta,
     batches: ParquetRecordBatchReader,
+    absent: Absent,
     next_row: u64,
     last_id: Option<u64>,
     /// The beginning of a transaction whose other rows are still to be read.
@@ -697,6 +695,37 @@ pub struct TraceReader {
 /// Decoded bytes per block: large enough to amortise decoding, small enough that a few blocks
 /// ahead of the clock cost little memory.
 const BLOCK_BYTES: i64 = 4 << 20;
+
+/// Columns that have no value in any row, as the file's own counts of nulls say: they need no
+/// decoding.
+struct Absent(Vec<(String, ArrayRef)>);
+
+impl Absent {
+    /// Of this file, read in blocks of at most so many rows.
+    fn of(parquet: &ParquetMetaData, block_rows: usize) -> Absent {
+        let has_value = |leaf: usize| {
+            parquet.row_groups().iter().any(|group| {
+                let column = group.column(leaf);
+                let nulls = column.statistics().and_then(Statistics::null_count_opt);
+                nulls.is_none_or(|nulls| nulls < group.num_rows() as u64)
+            })
+        };
+        let mut absent = Vec::new();
+        for field in trace_schema().fields().iter().filter(|field| field.is_nullable()) {
+            let leaves = parquet.file_metadata().schema_descr().columns().iter().enumerate();
+            let mut leaves = leaves.filter(|(_, leaf)| leaf.path().parts()[0] == *field.name());
+            if leaves.all(|(leaf, _)| !has_value(leaf)) {
+                absent.push((field.name().clone(), new_null_array(field.data_type(), block_rows)));
+            }
+        }
+        Absent(absent)
+    }
+
+    fn column(&self, name: &str, rows: usize) -> ArrayRef {
+        let (_, nulls) = self.0.iter().find(|(absent, _)| *absent == name).expect("read, or absent");
+        nulls.slice(0, rows)
+    }
+}
 
 impl TraceReader {
     /// Opens a trace and checks its footer and columns.
@@ -716,11 +745,17 @@ impl TraceReader {
         let bytes: i64 = parquet.metadata().row_groups().iter().map(|group| group.total_byte_size()).sum();
         let row_bytes = bytes / rows.max(1) + 32;
         let block_rows = (BLOCK_BYTES / row_bytes).clamp(16, 16_384) as usize;
+        let absent = Absent::of(parquet.metadata(), block_rows);
+        let is_read = |name: &str| absent.0.iter().all(|(other, _)| *other != name);
+        let wanted = trace_schema();
+        let wanted = wanted.fields().iter().map(|field| field.name().as_str()).filter(|name| is_read(name));
+        let mask = ProjectionMask::columns(parquet.parquet_schema(), wanted);
         let batches = ParquetRecordBatchReaderBuilder::new_with_metadata(file, parquet)
+            .with_projection(mask)
             .with_batch_size(block_rows)
             .build()
             .map_err(|cause| FileError::Damaged { path: path.clone(), cause: cause.to_string() })?;
-        Ok(TraceReader { path, meta, batches, next_row: 0, last_id: None, carried: None })
+        Ok(TraceReader { path, meta, batches, absent, next_row: 0, last_id: None, carried: None })
     }
 
     /// What the trace says about itself.
@@ -731,7 +766,8 @@ impl TraceReader {
     /// The next block, or `None` at the end.
     pub fn next_block(&mut self) -> Result<Option<OpBlock>, FileError> {
         let Some(batch) = self.next_batch()? else { return Ok(None) };
-        let block = OpBlock::from_batch(&self.path, self.next_row, &batch, &self.meta.statements)?;
+        let block =
+            OpBlock::from_batch(&self.path, self.next_row, &batch, &self.absent, &self.meta.statements)?;
         if let (Some(before), false) = (self.last_id, block.is_empty())
             && block.id(0) != before + 1
         {

@@ -21,14 +21,15 @@ use arrow_schema::{DataType, SchemaRef};
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
-use parquet::arrow::{
-    ArrowSchemaConverter, ArrowWriter, ProjectionMask, add_encoded_arrow_schema_to_metadata,
-};
+use parquet::arrow::arrow_writer::ArrowRowGroupWriterFactory;
+use parquet::arrow::{ArrowSchemaConverter, ProjectionMask, add_encoded_arrow_schema_to_metadata};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::file::metadata::KeyValue;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::SchemaDescriptor;
 
+use super::encode::Columns;
 use super::meta::RunMeta;
 use super::ops::with_suffix;
 use super::{
@@ -45,10 +46,68 @@ pub struct RunWriter {
     folder: PathBuf,
     schema: SchemaRef,
     names: Names,
-    current: Option<ArrowWriter<BufWriter<File>>>,
+    current: Option<Segment>,
     segments: usize,
     /// `run.json`, locked as long as this run may write: so `repair` leaves it alone.
     _lock: File,
+}
+
+/// A segment being written.
+struct Segment {
+    writer: SerializedFileWriter<BufWriter<File>>,
+    factory: ArrowRowGroupWriterFactory,
+    schema: SchemaRef,
+    parquet: SchemaDescriptor,
+    /// The row group that is not written yet.
+    columns: Option<Columns>,
+}
+
+impl Segment {
+    fn create(path: &Path, schema: &SchemaRef) -> Result<Segment> {
+        let file = BufWriter::with_capacity(1 << 18, File::create(path)?);
+        let (writer, parquet) = file_writer(file, schema)?;
+        let factory = ArrowRowGroupWriterFactory::new(&writer, schema.clone());
+        Ok(Segment { writer, factory, schema: schema.clone(), parquet, columns: None })
+    }
+
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let columns = match &mut self.columns {
+            Some(columns) => columns,
+            none => none.insert(Columns::new(&self.schema, &self.parquet, &self.factory)?),
+        };
+        columns.write(batch)?;
+        if columns.rows >= ROW_GROUP_ROWS {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let Some(columns) = self.columns.take() else { return Ok(()) };
+        let mut row_group = self.writer.next_row_group()?;
+        for column in columns.close()? {
+            column.append_to(&mut row_group)?;
+        }
+        row_group.close()?;
+        Ok(())
+    }
+
+    fn close(mut self) -> Result<()> {
+        self.flush()?;
+        self.writer.into_inner()?.flush()?;
+        Ok(())
+    }
+}
+
+/// A Parquet file with the columns of `schema`, encoded as a result is.
+fn file_writer<W: Write + Send>(
+    file: W,
+    schema: &SchemaRef,
+) -> Result<(SerializedFileWriter<W>, SchemaDescriptor)> {
+    let mut properties = result_properties();
+    add_encoded_arrow_schema_to_metadata(schema, &mut properties);
+    let parquet = ArrowSchemaConverter::new().convert(schema)?;
+    Ok((SerializedFileWriter::new(file, parquet.root_schema_ptr(), Arc::new(properties))?, parquet))
 }
 
 /// The dictionaries of the string columns, and the columns that are null in every row.
@@ -124,23 +183,17 @@ impl RunWriter {
         let doing = || format!("cannot write to {}", self.folder.display());
         if self.current.is_none() {
             let path = self.segment_path(".open");
-            let file = BufWriter::with_capacity(1 << 18, File::create(&path).with_context(doing)?);
-            let writer = ArrowWriter::try_new(file, self.schema.clone(), Some(result_properties()))?;
-            self.current = Some(writer);
+            self.current = Some(Segment::create(&path, &self.schema).with_context(doing)?);
         }
-        let writer = self.current.as_mut().expect("just opened");
-        writer.write(&batch).with_context(doing)?;
-        if writer.in_progress_rows() >= ROW_GROUP_ROWS {
-            writer.flush().with_context(doing)?;
-        }
-        Ok(())
+        let segment = self.current.as_mut().expect("just opened");
+        segment.write(&batch).with_context(doing)
     }
 
     /// Closes the current segment, if there is one: its rows survive whatever happens next.
     pub fn close_segment(&mut self) -> Result<()> {
-        let Some(writer) = self.current.take() else { return Ok(()) };
+        let Some(segment) = self.current.take() else { return Ok(()) };
         let doing = || format!("cannot write to {}", self.folder.display());
-        writer.close().with_context(doing)?;
+        segment.close().with_context(doing)?;
         std::fs::rename(self.segment_path(".open"), self.segment_path("")).with_context(doing)?;
         self.segments += 1;
         Ok(())
@@ -278,12 +331,8 @@ fn join(target: &Path, folder: &Path, meta: &RunMeta) -> Result<()> {
 
 /// Copies the column chunks of the closed segments into a file of their own, and writes the footer.
 fn write_joined(path: &Path, folder: &Path, meta: &RunMeta) -> Result<()> {
-    let schema = result_schema();
-    let mut properties = result_properties();
-    add_encoded_arrow_schema_to_metadata(&schema, &mut properties);
-    let parquet_schema = ArrowSchemaConverter::new().convert(&schema)?;
     let file = BufWriter::with_capacity(1 << 20, File::create(path)?);
-    let mut writer = SerializedFileWriter::new(file, parquet_schema.root_schema_ptr(), Arc::new(properties))?;
+    let (mut writer, _) = file_writer(file, &result_schema())?;
     for segment in closed_segments(folder)? {
         let file = File::open(&segment)?;
         let reader = SerializedFileReader::new(file.try_clone()?)

@@ -39,6 +39,8 @@ pub fn duckdb(statements: &[&str]) -> Vec<serde_json::Value> {
 import json, sys
 import duckdb
 connection = duckdb.connect()
+# It would write to standard output if a query takes seconds.
+connection.execute('SET enable_progress_bar = false')
 for statement in json.load(sys.stdin):
     found = connection.execute(statement)
 names = [column[0] for column in found.description]
