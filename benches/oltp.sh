@@ -5,16 +5,19 @@
 #
 #   benches/oltp.sh [rounds] [seconds] [connections]
 #
-# Needs sysbench and both servers on this machine; builds the release binary.
+# Needs sysbench and both servers on this machine; builds the release binary, unless YCSB_TRACE names one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-rounds=${1:-3} seconds=${2:-10} connections=${3:-16} tables=4 size=50000
+rounds=${1:-3} seconds=${2:-10} connections=${3:-16} tables=${TABLES:-4} size=${TABLE_SIZE:-50000}
 tests=${TESTS:-oltp_point_select oltp_read_only oltp_read_write oltp_write_only oltp_insert oltp_delete
     oltp_update_index oltp_update_non_index select_random_points select_random_ranges}
 
 export PATH="$PATH:$(echo /usr/lib/postgresql/*/bin):/usr/sbin"
-cargo build --release --quiet
-program=$PWD/target/release/ycsb-trace
+program=${YCSB_TRACE:-}
+if [ -z "$program" ]; then
+    cargo build --release --quiet
+    program=$PWD/target/release/ycsb-trace
+fi
 work=$(mktemp -d)
 chmod 755 "$work"
 as_user=()
@@ -53,7 +56,10 @@ for db in postgres mariadb; do
         common=("$test" "${driver[@]}" "--tables=$count" "--table-size=$size" "--threads=$connections")
         several=(--tables "$count")
         case $test in select_random_*) several=() ;; esac
-        "$program" gen "$test" "${several[@]}" --table-size "$size" --ops 2000000 --force -o traces >/dev/null
+        # More than either can execute in that time on a few cores.
+        most=50000
+        case $test in oltp_read_only | oltp_read_write | oltp_write_only) most=6000 ;; esac
+        "$program" gen "$test" "${several[@]}" --table-size "$size" --ops $((most * seconds)) --force -o traces >/dev/null 2>&1
         for round in $(seq "$rounds"); do
             # The same tables before each of the two.
             "$program" replay --db "$db" --url "$url" "$test" --phase load --drop --threads 4 --results out >/dev/null 2>&1
