@@ -29,7 +29,7 @@ use super::encode::{Columns, Encoded};
 use super::meta::TraceMeta;
 use super::{FOOTER_KEY, FileError, FileKind, Opened, inconsistent, trace_properties, trace_schema};
 use crate::op::OpKind;
-use crate::statement::{Statement, Statements};
+use crate::statement::{Statement, Statements, parameters_in};
 
 /// The values of a written row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -577,9 +577,9 @@ impl OpBlock {
                     kind.name()
                 )));
             }
-            let table = self.table(row);
-            if !statement.tables.is_empty() && table.is_none_or(|table| table >= statement.tables.len()) {
-                return Err(wrong(format!("names table {table:?} of {}", statement.tables.len())));
+            let (table, tables) = (self.table(row), statement.tables.len());
+            if table.map_or(tables > 0, |table| table >= tables.max(1)) {
+                return Err(wrong(format!("names table {table:?} of {tables}")));
             }
         }
         self.transactions = Some(starts);
@@ -735,6 +735,14 @@ impl TraceReader {
         opened.check_columns(&trace_schema())?;
         for statement in &meta.statements.0 {
             OpKind::register(&statement.name).ok_or_else(|| too_many_statements(path))?;
+            let texts = statement.dialects.values().chain([&statement.sql]);
+            let texts = texts.chain(statement.repeat.as_ref().map(|repeat| &repeat.text));
+            let used = texts.map(|text| parameters_in(text)).max().unwrap_or(0);
+            if used > statement.types.len() {
+                let what =
+                    format!("{} uses ${used}, but has {} parameters", statement.name, statement.types.len());
+                return Err(inconsistent(path, what));
+            }
         }
         let Opened { path, parquet, file, .. } = opened;
         let rows = parquet.metadata().file_metadata().num_rows();

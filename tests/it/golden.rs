@@ -58,6 +58,9 @@ fn row_text(block: &OpBlock, row: usize) -> String {
     if let Some(after) = block.after(row) {
         text += &format!(" after {after}");
     }
+    if let Some(txn) = block.txn(row) {
+        text += &format!(" txn {txn}");
+    }
     text
 }
 
@@ -90,6 +93,11 @@ fn a_seeded_trace_with_arrivals_and_dependencies_of_version_1_is_readable() {
 #[test]
 fn a_trace_of_version_1_without_operations_is_readable() {
     insta::assert_snapshot!(trace_text(&golden("traces/golden/v1/workloadc.run.parquet")));
+}
+
+#[test]
+fn a_statement_trace_of_version_1_is_readable() {
+    insta::assert_snapshot!(trace_text(&golden("traces/golden/v1/oltp_read_write.run.parquet")));
 }
 
 #[test]
@@ -138,13 +146,14 @@ fn the_rows_of_a_result_are_read_as_they_are() {
 }
 
 /// How the golden traces were made; `-o` is added.
-const COMMANDS: [&str; 3] = [
+const COMMANDS: [&str; 4] = [
     "gen workloada --records 20 --ops 20 -p fieldcount=3 -p fieldlength=8",
     "gen workloadd --records 10 --ops 30 --seed 7 --values seeded --arrival poisson --rate 1000 --phase run \
      -p fieldcount=2 -p fieldlength=20 -p fieldlengthdistribution=uniform -p readallfields=false \
      -p readproportion=0.4 -p insertproportion=0.25 -p scanproportion=0.15 -p readmodifywriteproportion=0.1 \
      -p updateproportion=0.1 -p maxscanlength=5",
     "gen workloadc --ops 0 --phase run -p fieldcount=3 -p fieldlength=8",
+    "gen oltp_read_write --ops 2 --table-size 20 --tables 2 -p point-selects=2 --phase run",
 ];
 
 #[test]
@@ -164,5 +173,5 @@ fn the_same_commands_still_make_the_same_operations() {
         assert_eq!(now.op_counts, then.op_counts);
         compared += 1;
     }
-    assert_eq!(compared, 4);
+    assert_eq!(compared, 5);
 }
