@@ -21,6 +21,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "rng",
             "statement",
             "trace",
+            "units",
             "verify",
             "workload",
         ],
@@ -28,7 +29,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("generate", &["op", "record", "rng", "statement", "trace", "workload"]),
     ("replay", &["clock", "driver", "op", "record", "rng", "statement", "trace", "verify"]),
     ("verify", &["op", "record", "trace"]),
-    ("analyze", &["exchange", "op", "record", "trace"]),
+    ("analyze", &["exchange", "op", "record", "trace", "units"]),
     ("exchange", &["op"]),
     ("driver", &["clock", "op", "rng", "statement"]),
     ("workload", &["op", "record", "rng", "statement"]),
@@ -38,6 +39,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("op", &[]),
     ("rng", &[]),
     ("clock", &[]),
+    ("units", &[]),
 ];
 
 /// Where the types of a crate are at home: modules, or files of one.

@@ -11,8 +11,8 @@
 
 use serde::Serialize;
 
+use super::answer::{self, Tone};
 use super::table::{Block, blocks_of};
-use super::verdict::{self, Tone};
 use crate::analyze::pictures::{Picture, Pictures};
 use crate::analyze::report::{Comparison, Groups, OpReport, Pair, Phase, Report, RunReport};
 
@@ -170,7 +170,7 @@ fn group_data(groups: &Groups) -> GroupData<'_> {
 fn body(report: &Report) -> String {
     let mut out = String::new();
     for (index, comparison) in report.comparisons.iter().enumerate() {
-        let answer = verdict::answer(report, comparison);
+        let answer = answer::answer(report, comparison);
         let tone = if answer.tone == Tone::Fine { "fine" } else { "careful" };
         let id = if comparison.phase == Phase::Load { "load" } else { "run" };
         let mut blocks = blocks_of(report, comparison).into_iter().peekable();
@@ -189,18 +189,19 @@ fn body(report: &Report) -> String {
         }
         out.push_str("</div>\n");
         out.push_str(&overview(report, comparison));
+        let (mut skipped, mut doubts) = (false, false);
         while let Some(block) =
             blocks.next_if(|block| !matches!(block, Block::Heading(heading) if heading == "Runs"))
         {
-            match block {
+            if let Block::Heading(heading) = &block {
                 // The verdict and the overview say it.
-                Block::Heading(heading) if heading == "In short" => {
-                    blocks.next();
-                }
-                Block::Heading(heading) if heading == "Caveats" => {
-                    out.push_str("<h3>Before you use these numbers</h3>\n");
-                }
-                Block::Lines(lines) => {
+                skipped = heading == "In short";
+                doubts = heading == "Caveats";
+            }
+            match block {
+                _ if skipped => {}
+                Block::Heading(_) if doubts => out.push_str("<h3>Before you use these numbers</h3>\n"),
+                Block::Lines(lines) if doubts => {
                     out.push_str(&format!("<div class=\"caveats\">{}</div>\n", list(&lines)));
                 }
                 other => out.push_str(&block_html(&other)),

@@ -1,17 +1,18 @@
 //! The forms of a report. A format is a file here and a row in [`FORMATS`]; it sees the report and
 //! nothing else.
 
+mod answer;
 mod csv;
 pub mod html;
 mod json;
 mod markdown;
+mod spark;
 mod table;
 mod text;
 pub mod transactions;
-pub mod units;
-mod verdict;
 
 use super::report::Report;
+pub use crate::units;
 
 /// What the reader's screen is like.
 #[derive(Debug, Clone, Copy, Default)]

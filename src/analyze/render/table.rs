@@ -1,6 +1,8 @@
 //! A report as headings, sentences and tables, before it is text or markdown. Both formats show the
 //! same blocks in the same order, so what a report contains is decided here, once.
 
+use super::answer::answer;
+use super::spark::over_time;
 use super::units::{duration, exact, grouped, percent, rate};
 use crate::analyze::report::{Comparison, NotedCaveat, OpReport, Quantile, Report, RunReport, Summary};
 
@@ -70,11 +72,15 @@ fn phase(blocks: &mut Vec<Block>, report: &Report, comparison: &Comparison, runs
         .map(|(op, _)| op.as_str())
         .filter(|op| runs.iter().any(|run| of_kind(run, op).is_some()))
         .collect();
-    let conclusions = conclusions(report, runs, &kinds);
-    if !conclusions.is_empty() {
-        blocks.push(Block::Heading("In short".into()));
-        blocks.push(Block::Lines(conclusions));
+    let answer = answer(report, comparison);
+    blocks.push(Block::Heading("In short".into()));
+    let mut lines = vec![answer.headline];
+    // What a comparison rests on has a table of its own below.
+    if comparison.pairs.is_empty() {
+        lines.extend(answer.details);
     }
+    blocks.push(Block::Lines(lines));
+    blocks.push(overview(report, runs, &kinds));
     let doubts = doubts(comparison, runs);
     if !doubts.is_empty() {
         blocks.push(Block::Heading("Caveats".into()));
@@ -315,28 +321,25 @@ fn worst_windows(blocks: &mut Vec<Block>, report: &Report, comparison: &Comparis
         std::iter::once(format!("from {}", exact(window.start_ns))).chain(cells).collect()
     });
     let length = exact(report.window_ns);
+    blocks.extend(over_time(report, runs));
     blocks.push(Block::Heading(format!("Windows of {length} (by intended start) with the longest response")));
     blocks.push(Block::Table { head: head("", runs), rows: rows.collect() });
 }
 
-/// The tail of each kind in one line, without judging what is noise.
-fn conclusions(report: &Report, runs: &[&RunReport], kinds: &[&str]) -> Vec<String> {
-    let Some(percentile) = report.percentiles.iter().find(|one| *one == "99").or(report.percentiles.last())
-    else {
-        return Vec::new();
-    };
-    let of_run = |run: &RunReport, op: &str| -> Option<String> {
-        let op = of_kind(run, op)?;
-        let text = quantile(op.response.ok.percentiles.get(percentile).and_then(Option::as_ref));
-        let failed =
-            if op.failed > 0 { format!(" ({} failed)", percent(op.error_rate)) } else { String::new() };
-        Some(format!("{} {text}{failed}", run.label))
-    };
-    kinds
-        .iter()
-        .map(|op| {
-            let runs: Vec<String> = runs.iter().filter_map(|run| of_run(run, op)).collect();
-            format!("p{percentile} response {op}: {}", runs.join(", "))
-        })
-        .collect()
+/// The response of each kind in a line per run: what most people look for.
+fn overview(report: &Report, runs: &[&RunReport], kinds: &[&str]) -> Block {
+    let mut head = vec!["response, OK".to_owned(), "ops/s".into(), "failed".into()];
+    head.extend(report.percentiles.iter().map(|percentile| format!("p{percentile}")));
+    head.push("max".into());
+    let mut rows = Vec::new();
+    for op in kinds {
+        for run in runs {
+            let Some(of_kind) = of_kind(run, op) else { continue };
+            let name = if runs.len() > 1 { format!("{op} {}", run.label) } else { (*op).to_owned() };
+            // The count of ops is in the table of the kind.
+            let cells = overview_cells(report, of_kind).into_iter().skip(1);
+            rows.push(std::iter::once(name).chain(cells).collect());
+        }
+    }
+    Block::Table { head, rows }
 }

@@ -32,7 +32,39 @@ pub(super) fn render(report: &Report, page: Page) -> String {
     out
 }
 
+/// A table. One that is too wide becomes several, each with the first column: a number broken over two
+/// lines is read wrongly.
 fn table(head: &[String], rows: &[Vec<String>], page: Page) -> String {
+    let width = page.width.map_or(usize::MAX, |width| usize::from(width).max(40));
+    let widest = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].as_str()).chain([head[column].as_str()]);
+        // A border or a blank on both sides.
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0) + 2
+    };
+    let mut parts: Vec<Vec<usize>> = Vec::new();
+    let mut used = usize::MAX;
+    for column in 1..head.len() {
+        let wide = widest(column);
+        if used.saturating_add(wide) > width || parts.is_empty() {
+            parts.push(vec![0]);
+            used = widest(0) + 2;
+        }
+        parts.last_mut().expect("just pushed").push(column);
+        used += wide;
+    }
+    if parts.is_empty() {
+        return framed(head, rows, page);
+    }
+    let part = |part: &Vec<usize>| {
+        let cells =
+            |row: &[String]| -> Vec<String> { part.iter().map(|&column| row[column].clone()).collect() };
+        let rows: Vec<Vec<String>> = rows.iter().map(|row| cells(row)).collect();
+        framed(&cells(head), &rows, page)
+    };
+    parts.iter().map(part).collect::<Vec<_>>().join("\n")
+}
+
+fn framed(head: &[String], rows: &[Vec<String>], page: Page) -> String {
     let mut table = Table::new();
     table.load_preset(presets::ASCII_BORDERS_ONLY_CONDENSED).force_no_tty().set_header(head);
     match page.width {

@@ -1,4 +1,5 @@
-//! Numbers for people: three significant digits and the unit that fits.
+//! Numbers for people: three significant digits and the unit that fits. One place, so that the live line
+//! of a replay, its summary and the reports say the same of the same number.
 
 /// A duration: `873 ns`, `12.3 µs`, `1.00 ms`, `400 s`.
 pub fn duration(ns: u64) -> String {
@@ -58,6 +59,21 @@ pub fn rate(per_second: Option<f64>) -> String {
     }
 }
 
+/// A rate with its unit, e.g. `12,345/s`.
+pub fn per_second(per_second: f64) -> String {
+    format!("{}/s", rate(Some(per_second)))
+}
+
+/// Bytes with a decimal unit by magnitude.
+pub fn bytes(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
+    }
+}
+
 /// A share in percent; a share that is not 0 is never shown as 0.
 pub fn percent(share: f64) -> String {
     match share * 100.0 {
@@ -106,5 +122,7 @@ mod tests {
         assert_eq!(grouped(1_234_567), "1,234,567");
         assert_eq!(rate(Some(1234.4)), "1,234");
         assert_eq!(rate(Some(12.34)), "12.3");
+        assert_eq!([per_second(1234.4), per_second(0.5)], ["1,234/s", "0.50/s"]);
+        assert_eq!([999, 5_700, 1_200_000].map(bytes), ["999 B", "5.7 kB", "1.2 MB"]);
     }
 }
