@@ -74,7 +74,7 @@ class Tab:
             if self.value("document.readyState === 'complete' && document.querySelectorAll('svg').length > 0"):
                 break
             time.sleep(0.1)
-        self.value("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        self.settle()
 
     def shot(self, name):
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
@@ -92,6 +92,11 @@ class Tab:
         x, y = self.centre(selector)
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+        self.settle()
+
+    def settle(self):
+        # What a click causes may come a task later: the event of an opened <details>, a new drawing.
+        self.value("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 50))))")
 
     def hover(self, selector):
         x, y = self.centre(selector)
@@ -156,6 +161,10 @@ def visit(tab):
         tab.click("#second-op")
         seen["op"] = tab.value("document.querySelector('figure figcaption span').textContent")
     tab.click("figure details summary")
+    for _ in range(100):
+        if tab.value("document.querySelectorAll('figure details[open] tbody tr').length"):
+            break
+        time.sleep(0.1)
     seen["table_rows"] = tab.value("document.querySelectorAll('figure details[open] tbody tr').length")
     # The same in the dark, on a phone, on paper.
     tab.screen(1280, 900, dark=True)
