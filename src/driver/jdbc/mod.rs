@@ -817,8 +817,12 @@ impl Session for JdbcSession {
                 Ok(_) => return outcome,
                 Err(complaint) => outcome = self.failure(&complaint, true),
             }
+        } else if let Some(failure) = &mut outcome.failure
+            && failure.recovery == Recovery::Ambiguous
+        {
+            // What broke before the commit has changed nothing, even if the update was under way.
+            failure.recovery = Recovery::Reconnect;
         }
-        // What broke before the commit has changed nothing, even if the update was under way.
         let _ = end(self, Request::Rollback, 0, None);
         outcome
     }
