@@ -66,12 +66,52 @@ pub enum Caveat {
         /// Who was the limit.
         cause: String,
     },
+    /// Only footers were read.
+    FromFooters {
+        /// Files.
+        files: usize,
+    },
+    /// The beginning is not like the rest, and was not cut.
+    WarmUp {
+        /// Where MSER-5 would cut.
+        suggested: String,
+    },
+    /// The beginning was cut off.
+    WarmUpCut {
+        /// Up to when.
+        until: String,
+        /// Ops left out.
+        ops: u64,
+        /// Median lag just after.
+        lag_after: String,
+    },
+    /// MSER-5 would cut half of the run.
+    NoSteadyState,
     /// The file has no rows.
     Empty,
     /// No rows, but histograms: an imported HdrHistogram log.
     OnlyHistograms,
     /// Another tool logged it.
     Imported,
+    /// A pair of different traces.
+    NotCompared,
+    /// Different operations were compared, because that was asked for.
+    Unpaired,
+    /// Response times are not compared.
+    ResponseWithheld {
+        /// For what reason.
+        why: String,
+    },
+    /// Settings that both databases have, with different values.
+    DifferentSettings {
+        /// Name and both values.
+        settings: String,
+    },
+    /// Too few runs to see what a restart changes.
+    WithinRunOnly {
+        /// Of the side with fewer.
+        runs: usize,
+    },
     /// Runs of different traces side by side.
     DifferentTraces,
     /// Runs with a different pace side by side.
@@ -120,6 +160,24 @@ impl Caveat {
                 "not sustained: since {since} the lag grew by {growth} a second ({cause}), so the response times \
                  depend on the length of the run"
             ),
+            Caveat::FromFooters { files } => format!(
+                "made of the footers of {files} files: percentiles are those of histograms, up to 0.1 % too high, and \
+                 nothing is said about time"
+            ),
+            Caveat::WarmUp { suggested } => {
+                format!("the first {suggested} are not like the rest (MSER-5), and nothing was cut")
+            }
+            Caveat::WarmUpCut { until, ops, lag_after } => {
+                let lag = if lag_after.is_empty() {
+                    String::new()
+                } else {
+                    format!("; median lag there {lag_after}")
+                };
+                format!("the first {until} ({ops} ops) are left out{lag}")
+            }
+            Caveat::NoSteadyState => {
+                "the run did not settle down: half of it or more is not like the rest (MSER-5)".into()
+            }
             Caveat::Empty => "the result has no rows".into(),
             Caveat::OnlyHistograms => {
                 "the result has histograms only, no rows: it was imported from an HdrHistogram log".into()
@@ -129,6 +187,20 @@ impl Caveat {
                                  is unknown. Latencies are as rough as the log (microseconds)"
                     .into()
             }
+            Caveat::NotCompared => "not compared: the runs replayed different operations".into(),
+            Caveat::Unpaired => {
+                "the operations of both sides are not the same ones, so small differences stay hidden".into()
+            }
+            Caveat::ResponseWithheld { why } => {
+                format!("response times are not compared: {why}, so they depend on more than the database")
+            }
+            Caveat::DifferentSettings { settings } => {
+                format!("the databases promise different things: {settings}")
+            }
+            Caveat::WithinRunOnly { runs } => format!(
+                "intervals cover what varies within a run, not from restart to restart ({})",
+                if *runs == 1 { "1 run a side".to_owned() } else { format!("{runs} runs a side") }
+            ),
             Caveat::DifferentTraces => {
                 "different traces: differences may come from the operations, not the databases".into()
             }
@@ -155,11 +227,24 @@ impl Caveat {
                 "look for stalls in the windows with the longest response, or replay with a lower --target"
             }
             Caveat::NotSustained { .. } => "compare service times, or replay with a lower --target",
+            Caveat::FromFooters { .. } => "leave --footers out to read the rows",
+            Caveat::WarmUp { .. } => "look at the windows; --warmup auto leaves the beginning out",
+            Caveat::WarmUpCut { .. } => "--warmup 0 shows the whole run",
+            Caveat::NoSteadyState => "replay a longer trace; percentiles of this one depend on its length",
             Caveat::Empty => "nothing was replayed; there is nothing to report",
             Caveat::OnlyHistograms => "read it with --footers, to the precision of its histograms",
             Caveat::Imported => {
                 "mind what the tool measures: most start the clock when the op is sent, so a stall counts once"
             }
+            Caveat::NotCompared => {
+                "replay the same trace file on each; --unpaired compares the distributions all the same"
+            }
+            Caveat::Unpaired => "replay the same trace on each",
+            Caveat::ResponseWithheld { .. } => {
+                "compare service times, or replay both with a --target that both can sustain"
+            }
+            Caveat::DifferentSettings { .. } => "set isolation and durability alike, or say that they differ",
+            Caveat::WithinRunOnly { .. } => "replay at least 3 times a side, alternating",
             Caveat::DifferentTraces => "replay the same trace file on each database",
             Caveat::DifferentPace => "replay each with the same --target (or each without one)",
             Caveat::DifferentSessions => "replay each with the same --threads",

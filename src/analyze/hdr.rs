@@ -32,7 +32,7 @@ type Buckets = HashMap<u64, u64>;
 
 /// The log of one run: ops that ended OK, by intended start, in nanoseconds.
 pub fn log(paths: &[PathBuf], window_ns: u64) -> Result<String> {
-    let files = open_all(&expand(paths)?)?;
+    let files: Vec<RunFile> = open_all(&expand(paths)?)?.into_iter().map(|(_, file)| file).collect();
     let [file] = files.as_slice() else {
         bail!("--format hdr makes the log of one run, but {} results were given", files.len());
     };
@@ -66,7 +66,7 @@ fn of_rows(file: &RunFile, window_ns: u64) -> Result<Vec<Entry>> {
     for (name, of) in series_of(&file.meta) {
         let mut windows: BTreeMap<(u64, OpKind), Buckets> = BTreeMap::new();
         for row_group in 0..file.row_groups() {
-            file.scan_times(row_group, false, |rows| add(rows, window_ns, *of, &mut windows))?;
+            file.scan_times(row_group, false, false, |rows| add(rows, window_ns, *of, &mut windows))?;
         }
         for ((window, kind), buckets) in windows {
             let mut histogram = Histogram::<u64>::new(3).expect("3 digits are allowed");

@@ -12,11 +12,12 @@ use serde::Serialize;
 use super::quantile::Histogram;
 use super::report::{Report, RunReport};
 use super::scan::each_row_group;
-use super::tables::ALL;
 use crate::op::{NEVER_NS, OpKind};
 use crate::trace::meta::PACE_UNKNOWN;
 use crate::trace::runs::{RunFile, RunTimes};
 
+/// The name of all kinds together.
+const ALL: &str = "ALL";
 /// Stretches of time in a chart: one every few pixels.
 const MOST_CELLS: u64 = 200;
 /// Stretches of all runs of a report together, so that a report of many runs stays small, too.
@@ -270,7 +271,7 @@ fn picture(run: &RunReport, most_cells: u64) -> Result<Option<Picture>> {
 fn scan(path: &Path, grid: Grid, tallies: &mut [Option<Box<Tally>>]) -> Result<()> {
     let file = RunFile::open(path)?;
     let parts: Vec<Tallies> = each_row_group(&file, none, |row_group, tallies| {
-        file.scan_times(row_group, false, |rows| add(rows, grid, tallies))
+        file.scan_times(row_group, false, false, |rows| add(rows, grid, tallies))
     })?;
     for part in parts {
         for (to, from) in tallies.iter_mut().zip(part) {

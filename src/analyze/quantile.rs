@@ -44,6 +44,11 @@ impl Percentile {
         (product.div_ceil(u128::from(self.denominator)) as u64).max(1)
     }
 
+    /// From 0 to 1.
+    pub fn share(&self) -> f64 {
+        self.numerator as f64 / self.denominator as f64
+    }
+
     /// Is its share of the values at least that of the other?
     pub fn at_least(&self, other: &Percentile) -> bool {
         u128::from(self.numerator) * u128::from(other.denominator)
@@ -125,7 +130,7 @@ impl Range {
 /// How many values lie in each bucket, and the exact count, sum, smallest and largest of them.
 #[derive(Debug, Clone)]
 pub struct Histogram {
-    /// Allocated zeroed, so that pages nobody touches cost nothing.
+    /// Empty until the first value; then zeroed, so that pages nobody touches cost nothing.
     buckets: Vec<u64>,
     count: u64,
     sum: u128,
@@ -135,7 +140,7 @@ pub struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Histogram {
-        Histogram { buckets: vec![0; BUCKETS], count: 0, sum: 0, min: u64::MAX, max: 0 }
+        Histogram { buckets: Vec::new(), count: 0, sum: 0, min: u64::MAX, max: 0 }
     }
 }
 
@@ -143,17 +148,29 @@ impl Histogram {
     /// Counts one value.
     #[inline]
     pub fn record(&mut self, value: u64) {
-        self.buckets[bucket(value)] += 1;
+        match self.buckets.get_mut(bucket(value)) {
+            Some(bucket) => *bucket += 1,
+            None => self.first(value),
+        }
         self.count += 1;
         self.sum += u128::from(value);
         self.min = self.min.min(value);
         self.max = self.max.max(value);
     }
 
+    #[cold]
+    fn first(&mut self, value: u64) {
+        self.buckets = vec![0; BUCKETS];
+        self.buckets[bucket(value)] = 1;
+    }
+
     /// Adds the values of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         if other.count == 0 {
             return;
+        }
+        if self.buckets.is_empty() {
+            self.buckets = vec![0; BUCKETS];
         }
         for index in bucket(other.min)..=bucket(other.max) {
             self.buckets[index] += other.buckets[index];
@@ -162,6 +179,10 @@ impl Histogram {
         self.sum += other.sum;
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
+    }
+
+    fn in_bucket(&self, index: usize) -> u64 {
+        self.buckets.get(index).copied().unwrap_or(0)
     }
 
     /// How many values.
@@ -204,6 +225,21 @@ impl Histogram {
             found.push(if rank == self.count { self.max } else { low.clamp(self.min, self.max) });
         }
         found
+    }
+
+    /// The bucket that holds the value of a rank (ascending, counted from 1): its smallest and largest
+    /// value. None if there are not so many values.
+    pub fn bounds(&self, rank: u64) -> Option<(u64, u64)> {
+        if rank == 0 || rank > self.count {
+            return None;
+        }
+        let mut below = 0;
+        let reaches = |index: &usize| {
+            below += self.buckets[*index];
+            below >= rank
+        };
+        let range = Range::of_bucket((bucket(self.min)..=bucket(self.max)).find(reaches)?);
+        Some((range.low.max(self.min), (range.low + (range.width - 1)).min(self.max)))
     }
 
     /// Sum over count, both exact, rounded to the nearest whole number.
@@ -267,7 +303,7 @@ impl Selector {
                         answers[request][position] = range.low;
                         continue;
                     }
-                    let counts = members.iter().map(|&member| histograms[member].buckets[index]).collect();
+                    let counts = members.iter().map(|&member| histograms[member].in_bucket(index)).collect();
                     let rank = ranks[position] - below;
                     pending.push(Pending { request, position, range, rank, counts });
                 }

@@ -554,7 +554,7 @@ pub struct Moved {
 /// The ops of a run by something else than their kind.
 #[derive(Debug, Clone, PartialEq, Serialize, DeriveDeserialize)]
 pub struct Groups {
-    /// `op`, `key`, `size`, `session`, `statement`, `txn` or `code`.
+    /// `op`, `key`, `size`, `session` or `code`.
     pub by: String,
     /// What a group is, in words with units.
     pub about: String,

@@ -7,16 +7,22 @@ use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 
+use super::Verdict;
+use super::gate::{self, Gate, Measure, Statistic};
+use super::say::note;
+use crate::analyze::by::By;
 use crate::analyze::pictures::pictures;
 use crate::analyze::quantile::Percentile;
 use crate::analyze::render::{FORMATS, Page, format, html, transactions as table};
+use crate::analyze::report::{OpReport, Report, RunReport};
 use crate::analyze::transactions;
-use crate::analyze::{DEFAULT_PERCENTILES, Options, analyze, hdr, percentiles};
+use crate::analyze::{DEFAULT_PERCENTILES, Options, Warmup, analyze, hdr, percentiles};
 
 /// Percentiles, rates and errors of one or more results, side by side.
 #[derive(Debug, Args)]
 pub struct AnalyzeArgs {
-    /// Result files, or folders of them. Load and run phases are shown apart
+    /// Result files, or folders of them; NAME=FILE puts a file on the side NAME of a comparison. Load
+    /// and run phases are shown apart
     #[arg(required = true, value_name = "RESULT")]
     pub results: Vec<PathBuf>,
     /// Form of the report
@@ -28,16 +34,64 @@ pub struct AnalyzeArgs {
     /// Overwrite the output file if it exists
     #[arg(long, requires = "output")]
     pub force: bool,
-    /// Of statement traces (oltp_read_write …): a line for each run's transactions, or for each of their
-    /// statements with its share of the time, as text, markdown or json
-    #[arg(long, value_name = "WHAT", value_parser = ["txn", "statement"])]
-    pub by: Option<String>,
     /// Percentiles to show
     #[arg(long, value_name = "LIST", default_value = DEFAULT_PERCENTILES, value_parser = percentile_list)]
     pub percentiles: PercentileList,
     /// Length of the windows of the time series, such as 500ms, 1s or 1m
     #[arg(long, value_name = "D", default_value = "1s", value_parser = duration_ns)]
     pub window: u64,
+    /// Group the ops by something else, too; key and size need --trace. txn and statement are for results of
+    /// statement traces (oltp_read_write …): a line for each run's transactions, or for each of their
+    /// statements, as text, markdown or json
+    #[arg(long, value_name = "WHAT", value_parser = PossibleValuesParser::new(By::NAMES.into_iter().chain(BY_TRANSACTION)))]
+    pub by: Option<String>,
+    /// The trace that was replayed
+    #[arg(long, value_name = "FILE", requires = "by")]
+    pub trace: Option<PathBuf>,
+    /// Leave out the beginning of every run: this long, or `auto` = until it is like the rest
+    #[arg(long, value_name = "auto|D|0", default_value = "0", value_parser = warmup)]
+    pub warmup: Warmup,
+    /// The side that the others are compared with: a label, name, run or file [default: the first]
+    #[arg(long, value_name = "RUN")]
+    pub baseline: Option<String>,
+    /// Differences up to this do not matter: verdicts say equivalent
+    #[arg(long, value_name = "SHARE", default_value = "3%", value_parser = margin)]
+    pub margin: f64,
+    /// Compare distributions instead of op by op, even those of different traces
+    #[arg(long)]
+    pub unpaired: bool,
+    /// Compare each run with itself, too: whatever differs is a false alarm
+    #[arg(long)]
+    pub aa: bool,
+    /// Read footers only, for thousands of files: those of one trace and database become one run, with
+    /// percentiles up to 0.1 % too high and nothing over time
+    #[arg(long, conflicts_with_all = ["aa", "warmup", "baseline", "by"])]
+    pub footers: bool,
+    /// End with exit code 1 if this is true of a run, for instance 'p99(READ) > 5ms'; may be repeated
+    #[arg(long, value_name = "CONDITION", value_parser = gate::parse)]
+    pub fail_if: Vec<Gate>,
+}
+
+fn warmup(text: &str) -> Result<Warmup, String> {
+    match text {
+        "auto" => Ok(Warmup::Auto),
+        "0" => Ok(Warmup::Until(0)),
+        length => {
+            let complaint =
+                |_| format!("{text:?} is neither `auto`, nor 0, nor a length such as 30s, 500ms or 2m");
+            duration_ns(length).map(Warmup::Until).map_err(complaint)
+        }
+    }
+}
+
+/// A share such as `3%` or `0.03`.
+fn margin(text: &str) -> Result<f64, String> {
+    let complaint = || format!("{text:?} is not a margin: give a share below 100 %, such as 3% or 0.03");
+    let share: f64 = match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().map_err(|_| complaint())? / 100.0,
+        None => text.trim().parse().map_err(|_| complaint())?,
+    };
+    if (0.0..1.0).contains(&share) { Ok(share) } else { Err(complaint()) }
 }
 
 /// Percentiles as one argument.
@@ -47,6 +101,9 @@ pub struct PercentileList(pub Vec<Percentile>);
 fn percentile_list(text: &str) -> Result<PercentileList, String> {
     percentiles(text).map(PercentileList)
 }
+
+/// What `--by` can be for results of statement traces.
+const BY_TRANSACTION: [&str; 2] = ["txn", "statement"];
 
 /// Not a form of the report: it is made of the rows.
 const HDR: &str = "hdr";
@@ -87,8 +144,30 @@ fn duration_ns(text: &str) -> Result<u64, String> {
 }
 
 /// Analyses, and prints or writes the report.
-pub fn run(args: &AnalyzeArgs) -> Result<()> {
-    let options = Options { percentiles: args.percentiles.0.clone(), window_ns: args.window };
+pub fn run(args: &AnalyzeArgs) -> Result<Verdict> {
+    let mut options = Options {
+        percentiles: args.percentiles.0.clone(),
+        window_ns: args.window,
+        warmup: args.warmup,
+        margin: args.margin,
+        baseline: args.baseline.clone(),
+        unpaired: args.unpaired,
+        self_check: args.aa,
+        by: args
+            .by
+            .as_deref()
+            .filter(|name| !BY_TRANSACTION.contains(name))
+            .map(|name| By::new(name, args.trace.as_deref()))
+            .transpose()?,
+        footers: args.footers,
+    };
+    // A gate is judged by exact numbers, so what it asks about is in the report.
+    for asked in args.fail_if.iter().filter_map(asked_percentile) {
+        let percentile: Percentile = asked.parse().map_err(anyhow::Error::msg)?;
+        if !options.percentiles.contains(&percentile) {
+            options.percentiles.push(percentile);
+        }
+    }
     if let Some(output) = &args.output
         && !args.force
         && output.exists()
@@ -98,11 +177,21 @@ pub fn run(args: &AnalyzeArgs) -> Result<()> {
             output.display()
         );
     }
-    let text = |page: Page| match format(&args.format) {
-        _ if args.by.is_some() || args.format == SYSBENCH => by_transaction(args),
-        Some(format) => analyze(&args.results, &options).map(|report| (format.render)(&report, page)),
+    let mut verdict = Verdict::Done;
+    let mut judged = || -> Result<Report> {
+        let report = analyze(&args.results, &options)?;
+        for refusal in refusals(&args.fail_if, &report) {
+            note!("{refusal}");
+            verdict = Verdict::Refused;
+        }
+        Ok(report)
+    };
+    let of_transactions = args.by.as_deref().is_some_and(|by| BY_TRANSACTION.contains(&by));
+    let mut text = |page: Page| match format(&args.format) {
+        _ if of_transactions || args.format == SYSBENCH => by_transaction(args),
+        Some(format) => judged().map(|report| (format.render)(&report, page)),
         None if args.format == HTML => {
-            let report = analyze(&args.results, &options)?;
+            let report = judged()?;
             Ok(html::render(&report, &pictures(&report)?))
         }
         None => hdr::log(&args.results, options.window_ns),
@@ -114,20 +203,68 @@ pub fn run(args: &AnalyzeArgs) -> Result<()> {
             let text = text(Page { width: Some(width) })?;
             match std::io::stdout().lock().write_all(text.as_bytes()) {
                 // The reader of a pipe may have seen enough.
-                Err(cause) if cause.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-                other => other.context("cannot write to standard output"),
+                Err(cause) if cause.kind() == std::io::ErrorKind::BrokenPipe => {}
+                other => other.context("cannot write to standard output")?,
             }
         }
         Some(output) => {
             let text = text(Page::default())?;
-            write(output, args.force, &text).with_context(|| format!("cannot write {}", output.display()))
+            write(output, args.force, &text).with_context(|| format!("cannot write {}", output.display()))?;
         }
+    }
+    Ok(verdict)
+}
+
+/// The percentile that a gate asks for, as people write it.
+fn asked_percentile(gate: &Gate) -> Option<String> {
+    match gate.measure {
+        Measure::Latency { statistic: Statistic::Quantile(quantile), .. } => {
+            Some(((quantile * 1e8).round() / 1e6).to_string())
+        }
+        _ => None,
+    }
+}
+
+/// What the gates say about each run.
+fn refusals(gates: &[Gate], report: &Report) -> Vec<String> {
+    let of_run = |gate: &Gate, run: &RunReport| {
+        let op = match gate.kind {
+            None => Some(&run.all),
+            Some(kind) => run.ops.get(kind.name()).and_then(Option::as_ref),
+        };
+        let counts = op.map_or((0, 0), |op| (op.failed, op.ops));
+        let value = op.filter(|op| op.ops > 0).and_then(|op| measured(gate, op));
+        let refusal = gate.judge(value, counts)?;
+        Some(if report.runs.len() > 1 { format!("{}: {refusal}", run.label) } else { refusal })
+    };
+    gates.iter().flat_map(|gate| report.runs.iter().filter_map(move |run| of_run(gate, run))).collect()
+}
+
+/// The exact number that a gate asks for, of the operations that ended OK; never answered is infinite.
+fn measured(gate: &Gate, op: &OpReport) -> Option<f64> {
+    match gate.measure {
+        Measure::Latency { statistic, series } => {
+            let (_, both) = op.series().into_iter().find(|(name, _)| *name == series)?;
+            let ns = match statistic {
+                Statistic::Mean => both.ok.mean_ns,
+                Statistic::Max => both.ok.max_ns,
+                Statistic::Quantile(_) => {
+                    both.ok.percentiles.get(&asked_percentile(gate)?).copied().flatten()?.value_ns
+                }
+            };
+            ns.map(|ns| ns as f64)
+        }
+        Measure::Rate => op.ops_per_second,
+        Measure::Errors => Some(op.error_rate),
     }
 }
 
 /// The forms of statement traces.
 fn by_transaction(args: &AnalyzeArgs) -> Result<String> {
-    let by = if args.by.as_deref() == Some("statement") { table::By::Statement } else { table::By::Txn };
+    let by = match args.by.as_deref() {
+        Some("statement") => table::By::Statement,
+        _ => table::By::Txn,
+    };
     let known = ["text", "markdown", "json", SYSBENCH];
     if !known.contains(&args.format.as_str()) {
         anyhow::bail!("--by has the formats {}, not {}", known.join(", "), args.format);
@@ -177,6 +314,11 @@ mod tests {
         assert!(complaint(&["a", "--percentiles", "50,101"]).contains("\"101\" is not a percentile"));
         assert!(complaint(&["a", "--window", "0s"]).contains("is not a duration"));
         assert!(complaint(&["a", "--window", "5"]).contains("is not a duration"));
+        assert!(complaint(&["a", "--warmup", "long"]).contains("is neither `auto`"));
+        assert!(complaint(&["a", "--margin", "100%"]).contains("is not a margin"));
+        assert!(complaint(&["a", "--fail-if", "p99(REED) > 5ms"]).contains("this is no operation"));
+        let args = parse(&["a", "--warmup", "auto", "--margin", "5 %"]).expect("valid").args;
+        assert_eq!((args.warmup, args.margin), (Warmup::Auto, 0.05));
         assert_eq!(parse(&["a", "--window", "1.5m"]).expect("valid").args.window, 90_000_000_000);
     }
 }

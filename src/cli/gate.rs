@@ -23,23 +23,25 @@ use crate::trace::meta::RunMeta;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
     text: String,
-    measure: Measure,
+    pub(super) measure: Measure,
     /// Without one, all kinds together.
-    kind: Option<OpKind>,
+    pub(super) kind: Option<OpKind>,
     comparison: Comparison,
     /// Nanoseconds, operations a second, or a share.
     limit: f64,
 }
 
+/// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Measure {
+pub(super) enum Measure {
     Latency { statistic: Statistic, series: &'static str },
     Rate,
     Errors,
 }
 
+/// Of a latency.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Statistic {
+pub(super) enum Statistic {
     /// From 0 to 1.
     Quantile(f64),
     Mean,
@@ -198,11 +200,17 @@ fn share(value: &str) -> Option<f64> {
 }
 
 impl Gate {
-    /// What to say if the run is refused. A run without what the condition is about is refused, too:
-    /// a gate that looks at nothing lets everything pass.
+    /// What to say if the run is refused.
     pub fn refusal(&self, meta: &RunMeta) -> Option<String> {
+        self.judge(self.value(meta), self.counts(meta))
+    }
+
+    /// What to say if a run with this value, and so many failures of so many operations, is refused. A run
+    /// without what the condition is about is refused, too: a gate that looks at nothing lets everything
+    /// pass.
+    pub(super) fn judge(&self, value: Option<f64>, (failed, ops): (u64, u64)) -> Option<String> {
         let what = self.kind.map_or(String::new(), |kind| format!(" {}", kind.name()));
-        let Some(value) = self.value(meta) else {
+        let Some(value) = value else {
             return Some(format!(
                 "gate: the run has no{what} operation to judge by, so --fail-if '{}' refuses it",
                 self.text
@@ -225,7 +233,6 @@ impl Gate {
             }
             Measure::Rate => format!("rate of{} operations", if what.is_empty() { " all" } else { &what }),
             Measure::Errors => {
-                let (failed, ops) = self.counts(meta);
                 format!("share of failed{what} operations ({} of {})", count_text(failed), count_text(ops))
             }
         };

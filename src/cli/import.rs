@@ -143,6 +143,7 @@ fn begin_meta(args: &ImportArgs, began_ns: u64) -> Result<RunMeta> {
         trace_hash: hash(&args.files)?,
         phase: if args.phase == "load" { Phase::Load } else { Phase::Run },
         trace_rows: 0,
+        shard: None,
         db: args.db.clone(),
         server: ServerMeta::default(),
         config: BTreeMap::from([

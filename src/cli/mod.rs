@@ -87,7 +87,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Verdict> {
         Command::Generate(args) => generate::run(&args),
         Command::Replay(args) => replay::run(&args),
         #[cfg(feature = "analyze")]
-        Command::Analyze(args) => analyze::run(&args).map(|()| Verdict::Done),
+        Command::Analyze(args) => analyze::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Import(args) => import::run(&args),

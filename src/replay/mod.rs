@@ -753,6 +753,7 @@ fn begin_meta(plan: &ReplayPlan, trace: &TraceMeta, server: &ServerInfo, lanes: 
         trace_hash: trace.content_hash.clone(),
         phase: trace.phase,
         trace_rows: trace.rows,
+        shard: trace.run_shard(),
         db: plan.target.db.clone(),
         server: ServerMeta {
             address: server.address.clone(),

@@ -159,6 +159,32 @@ impl TraceMeta {
         self.transactions.unwrap_or(self.rows)
     }
 
+    /// Which part of what a result of this trace is, if it is a shard.
+    pub fn run_shard(&self) -> Option<RunShard> {
+        let shard = self.shard?;
+        let values: BTreeMap<&str, &str> =
+            self.properties.iter().map(|(name, property)| (name.as_str(), property.value.as_str())).collect();
+        let arrival = self.arrival.as_ref().map(|one| (&one.process, one.per_second));
+        let source = (
+            &self.workload,
+            self.phase,
+            self.seed,
+            &self.table,
+            &self.values,
+            arrival,
+            values,
+            &self.load_hash,
+        );
+        let source = serde_json::to_string(&source).expect("plain data");
+        Some(RunShard {
+            index: shard.index,
+            count: shard.count,
+            total_rows: shard.total_rows,
+            trace: format!("{}.{}", self.workload, self.phase.name()),
+            of: format!("{:032x}", xxhash_rust::xxh3::xxh3_128(source.as_bytes())),
+        })
+    }
+
     /// The shapes as the drivers take them; kinds of a newer program are left out.
     pub fn driver_shapes(&self) -> Vec<(OpKind, Vec<u32>)> {
         self.shapes
@@ -256,6 +282,21 @@ pub struct TransactionsMeta {
     pub retries: u64,
 }
 
+/// Which part of a trace a result replayed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunShard {
+    /// 0-based.
+    pub index: u64,
+    /// How many there are.
+    pub count: u64,
+    /// Operations of the whole trace.
+    pub total_rows: u64,
+    /// Name of the whole trace.
+    pub trace: String,
+    /// The same for all shards of a trace, and for no other trace: a hash of what it was generated from.
+    pub of: String,
+}
+
 /// The footer of a result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunMeta {
@@ -275,6 +316,9 @@ pub struct RunMeta {
     pub phase: Phase,
     /// Operations in the trace.
     pub trace_rows: u64,
+    /// Which part of a trace this is the result of, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<RunShard>,
     /// The name given to `--db`.
     pub db: String,
     /// Who answered.

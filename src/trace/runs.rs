@@ -513,6 +513,30 @@ impl RunFile {
         scan_row_group(&self.opened, row_group, &mut each)
     }
 
+    /// Numbers of the operations of one row group, and their intended starts (an empty list if they
+    /// are not wanted), batch by batch.
+    pub fn scan_ids(
+        &self,
+        row_group: usize,
+        with_intended: bool,
+        mut each: impl FnMut(&[i64], &[i64]),
+    ) -> Result<(), FileError> {
+        use column::*;
+        let mut wanted = vec![OP_ID];
+        wanted.extend(with_intended.then_some([INTENDED_NS, START_NS]).into_iter().flatten());
+        for batch in batches(&self.opened, row_group, &wanted)? {
+            let batch = batch.map_err(|cause| damaged(&self.opened, cause))?;
+            let longs = |name| {
+                let column = batch.column_by_name(name).expect("columns were checked at opening");
+                column.as_primitive::<Int64Type>()
+            };
+            let intended_ns =
+                if with_intended { intended(longs(INTENDED_NS), longs(START_NS)) } else { Vec::new().into() };
+            each(longs(OP_ID).values(), &intended_ns);
+        }
+        Ok(())
+    }
+
     /// Like [`scan`](Self::scan), with what a verification needs.
     pub fn scan_observations(
         &self,
@@ -559,19 +583,21 @@ impl RunFile {
         Ok(())
     }
 
-    /// Like [`scan`](Self::scan), with only the columns that latencies need; the database's codes
-    /// are decoded if asked for.
+    /// Like [`scan`](Self::scan), with only the columns that latencies need; the database's codes,
+    /// and who waited for what, are decoded if asked for.
     pub fn scan_times(
         &self,
         row_group: usize,
         with_codes: bool,
+        with_sessions: bool,
         mut each: impl FnMut(&RunTimes),
     ) -> Result<(), FileError> {
         use column::*;
         let path = &self.opened.path;
-        let wanted = [OP, STATUS, INTENDED_NS, START_NS, END_NS, CODE];
-        let wanted = &wanted[..wanted.len() - usize::from(!with_codes)];
-        for batch in batches(&self.opened, row_group, wanted)? {
+        let mut wanted = vec![OP, STATUS, INTENDED_NS, START_NS, END_NS];
+        wanted.extend(with_codes.then_some(CODE));
+        wanted.extend(with_sessions.then_some([SESSION, BLOCKED_NS]).into_iter().flatten());
+        for batch in batches(&self.opened, row_group, &wanted)? {
             let batch = batch.map_err(|cause| damaged(&self.opened, cause))?;
             let column = |name| batch.column_by_name(name).expect("columns were checked at opening");
             let longs = |name| column(name).as_primitive::<Int64Type>();
@@ -582,6 +608,11 @@ impl RunFile {
                 start_ns: times(longs(START_NS)),
                 end_ns: times(longs(END_NS)),
                 codes: with_codes.then(|| column(CODE).as_dictionary::<Int32Type>().clone()),
+                sessions: match with_sessions {
+                    true => column(SESSION).as_primitive::<Int32Type>().values().clone(),
+                    false => Vec::new().into(),
+                },
+                blocked_ns: if with_sessions { times(longs(BLOCKED_NS)) } else { Vec::new() },
             });
         }
         Ok(())
@@ -647,6 +678,10 @@ pub struct RunTimes {
     pub start_ns: Vec<u64>,
     /// When it was answered, ns.
     pub end_ns: Vec<u64>,
+    /// Which connection; empty if not asked for.
+    pub sessions: ScalarBuffer<i32>,
+    /// Part of the lag spent waiting for another op; empty if not asked for.
+    pub blocked_ns: Vec<u64>,
     codes: Option<DictionaryArray<Int32Type>>,
 }
 

@@ -3,6 +3,8 @@
 
 #[cfg(feature = "analyze")]
 mod analyze;
+#[cfg(feature = "analyze")]
+mod compare;
 mod contract;
 #[cfg(feature = "sqlite")]
 mod counts;
@@ -21,6 +23,8 @@ mod interrupt;
 #[cfg(feature = "jdbc")]
 mod jdbc;
 mod memory;
+#[cfg(feature = "analyze")]
+mod merge;
 #[cfg(all(feature = "analyze", feature = "postgres", feature = "sqlite"))]
 mod mistakes;
 #[cfg(feature = "mysql")]

@@ -29,7 +29,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("generate", &["op", "record", "rng", "statement", "trace", "workload"]),
     ("replay", &["clock", "driver", "op", "record", "rng", "statement", "trace", "verify"]),
     ("verify", &["op", "record", "trace"]),
-    ("analyze", &["exchange", "op", "record", "trace", "units"]),
+    ("analyze", &["exchange", "op", "record", "rng", "trace", "units"]),
     ("exchange", &["op"]),
     ("driver", &["clock", "op", "rng", "statement"]),
     ("workload", &["op", "record", "rng", "statement"]),

@@ -10,6 +10,7 @@ mod spark;
 mod table;
 mod text;
 pub mod transactions;
+mod verdicts;
 
 use super::report::Report;
 pub use crate::units;

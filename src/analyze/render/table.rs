@@ -4,6 +4,7 @@
 use super::answer::answer;
 use super::spark::over_time;
 use super::units::{duration, exact, grouped, percent, rate};
+use super::verdicts;
 use crate::analyze::report::{Comparison, NotedCaveat, OpReport, Quantile, Report, RunReport, Summary};
 
 /// A piece of a report.
@@ -29,6 +30,7 @@ pub(super) fn blocks(report: &Report) -> Vec<Block> {
     for comparison in &report.comparisons {
         blocks.extend(blocks_of(report, comparison));
     }
+    blocks.extend(verdicts::self_checks(report));
     blocks.push(Block::Heading("Definitions".into()));
     let definition = |(word, meaning): &(String, String)| format!("{word}: {meaning}");
     blocks.push(Block::Lines(report.definitions.0.iter().map(definition).collect()));
@@ -86,8 +88,10 @@ fn phase(blocks: &mut Vec<Block>, report: &Report, comparison: &Comparison, runs
         blocks.push(Block::Heading("Caveats".into()));
         blocks.push(Block::Lines(doubts));
     }
+    blocks.extend(verdicts::pairs(comparison));
     blocks.push(Block::Heading("Runs".into()));
     blocks.push(about_runs(runs, comparison.same_trace));
+    blocks.extend(verdicts::over_time(runs));
 
     for op in &kinds {
         let reports: Vec<Option<&OpReport>> = runs.iter().map(|run| of_kind(run, op)).collect();
@@ -99,6 +103,7 @@ fn phase(blocks: &mut Vec<Block>, report: &Report, comparison: &Comparison, runs
         blocks.push(Block::Heading("All ops together".into()));
         about_op(blocks, report, runs, &reports);
     }
+    blocks.extend(verdicts::groups(report, runs));
     failures(blocks, runs);
     worst_windows(blocks, report, comparison, runs);
 }

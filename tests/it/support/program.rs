@@ -317,7 +317,7 @@ impl Replayed {
                 }));
             });
             scanned.expect("readable rows");
-            let scanned = file.scan_times(group, true, |block| {
+            let scanned = file.scan_times(group, true, false, |block| {
                 codes.extend((0..block.kinds.len()).map(|row| block.code(row).to_owned()));
             });
             scanned.expect("readable codes");
