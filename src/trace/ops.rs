@@ -723,7 +723,8 @@ impl Absent {
 
     fn column(&self, name: &str, rows: usize) -> ArrayRef {
         let (_, nulls) = self.0.iter().find(|(absent, _)| *absent == name).expect("read, or absent");
-        nulls.slice(0, rows)
+        // A block of whole transactions may be longer than what was read at once.
+        if rows <= nulls.len() { nulls.slice(0, rows) } else { new_null_array(nulls.data_type(), rows) }
     }
 }
 
@@ -802,7 +803,9 @@ impl TraceReader {
                 Some(before) => concat_batches(&batch.schema(), [&before, &batch])
                     .map_err(|cause| damaged(cause.to_string()))?,
             };
-            let txns = batch.column_by_name(super::column::TXN).expect("columns were checked at opening");
+            let Some(txns) = batch.column_by_name(super::column::TXN) else {
+                return Err(inconsistent(&self.path, "its statements belong to no transaction"));
+            };
             let txns = txns.as_primitive::<Int64Type>();
             let same = |row: usize| number(txns, row - 1) == number(txns, row);
             match (1..batch.num_rows()).rev().find(|&row| !same(row)) {
