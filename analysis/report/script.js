@@ -26,7 +26,7 @@
 
   // ---- words ----
   const grouped = (n) => String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ',');
-  const short = (n) => (n === 0 ? '0' : Math.abs(n) >= 100 ? grouped(n) : String(Number(n.toPrecision(3))));
+  const short = (n) => (!Number.isFinite(n) ? '–' : n === 0 ? '0' : Math.abs(n) >= 100 ? grouped(n) : String(Number(n.toPrecision(3))));
   const duration = (ns, digits = 3) => {
     const [unit, name] = ns < 1e3 ? [1, 'ns'] : ns < 999.5e3 ? [1e3, 'µs'] : ns < 999.5e6 ? [1e6, 'ms'] : [1e9, 's'];
     const value = ns / unit;
@@ -449,7 +449,9 @@
     const COLOURS = { faster: 'var(--fine)', slower: 'var(--fault)', equivalent: 'var(--accent)', inconclusive: 'var(--soft)', insufficient: 'var(--soft)', withheld: 'var(--soft)' };
     pairs.forEach((pair) => {
       const name = `${sides[pair.other]} compared with ${sides[pair.baseline]}`;
-      const list = pair.ratios.filter((one) => one.ratio && one.series === 'response').concat(pair.ratios.filter((one) => one.ratio && one.series === 'service'
+      // An infinite number is null in JSON.
+      const whole = (one) => one && [one.value, one.low, one.high].every((value) => Number.isFinite(value) && value > 0);
+      const list = pair.ratios.filter((one) => whole(one.ratio) && one.series === 'response').concat(pair.ratios.filter((one) => whole(one.ratio) && one.series === 'service'
         && !pair.ratios.some((other) => other.op === one.op && other.series === 'response' && other.ratio)));
       if (list.length) chart(host, {
         title: `${name}: ratio of percentiles`, wide: true, now: (width = 800) => {
@@ -489,7 +491,7 @@
         title: `${name}: shift at every percentile`, wide: true, now: (width = 800) => {
           const shape = pair.shapes.find((one) => one.op === state.op);
           if (!shape || !shape.points.length) return null;
-          const points = shape.points.filter((one) => one.ratio.low > 0 && Number.isFinite(one.ratio.high));
+          const points = shape.points.filter((one) => whole(one.ratio));
           if (!points.length) return null;
           const top = nines(Math.min(points[points.length - 1].percent, 99.99999)) + 0.05;
           const values = points.flatMap((one) => [one.ratio.low, one.ratio.high]).concat([1]);
