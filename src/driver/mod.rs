@@ -330,6 +330,9 @@ mod sql;
 
 pub mod statements;
 
+#[cfg(any(feature = "mysql", feature = "redis"))]
+mod url;
+
 // The table of databases: one row each. A driver with several kinds (dialects) has one row.
 drivers! {
     sim::Sim,
@@ -339,6 +342,7 @@ drivers! {
     #[cfg(feature = "jdbc")] jdbc::Jdbc,
     #[cfg(feature = "mysql")] mysql::MySql,
     #[cfg(feature = "riak")] riak::Riak,
+    #[cfg(feature = "redis")] redis::Redis,
 }
 
 #[cfg(test)]

@@ -90,6 +90,17 @@ contract! {
         #[cfg(feature = "mysql")]
         tidb: ycsb_trace::driver::mysql::MySql =
             |clause| super::on_mariadb("tidb", clause);
+        #[cfg(feature = "redis")]
+        redis: ycsb_trace::driver::redis::Redis = |clause| async move {
+            crate::support::Place::at(crate::support::target("redis", &crate::support::redis::url(clause)))
+        };
+        #[cfg(feature = "redis")]
+        redis_cluster: ycsb_trace::driver::redis::Redis = |_| async {
+            let (cluster, turn) = crate::support::redis::cluster();
+            let mut target = crate::support::target("redis", &cluster.url());
+            target.properties.insert("redis.cluster".to_owned(), "true".to_owned());
+            crate::support::Place::at(target).holding(turn)
+        };
     }
     clauses: [
         values_read_back_are_the_values_written,

@@ -16,6 +16,8 @@ mod exchange;
 mod faults;
 #[cfg(feature = "fjall")]
 mod fjall;
+#[cfg(feature = "mysql")]
+mod galera;
 mod golden;
 mod hostile;
 #[cfg(feature = "sqlite")]
@@ -33,11 +35,13 @@ mod mysql;
 mod oltp;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod order;
-#[cfg(feature = "mysql")]
+#[cfg(any(feature = "mysql", feature = "redis"))]
 mod outages;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod readme;
+#[cfg(feature = "redis")]
+mod redis;
 #[cfg(feature = "analyze")]
 mod report;
 #[cfg(feature = "riak")]

@@ -447,7 +447,7 @@ fn encryption_is_what_ssl_mode_says() {
             let url = format!("mysql://{user}@{host}:{port}/d?{options}");
             let driver: MySql = open(&target("mysql", &url));
             match driver.prepare(&table(), Preparation::DropAndCreate).await {
-                Ok(_) => "in".to_owned(),
+                Ok(_) => "connected".to_owned(),
                 Err(error) => {
                     assert!(matches!(error, TargetError::Unusable(_)), "{error}");
                     error.to_string()
@@ -460,10 +460,10 @@ fn encryption_is_what_ssl_mode_says() {
         let (ip, name) = ("127.0.0.1", "localhost");
         for (user, host, options, expected) in [
             ("secure", ip, "ssl-mode=DISABLED".to_owned(), "refused user secure"),
-            ("secure", ip, "ssl-mode=PREFERRED".to_owned(), "in"),
-            ("secure", ip, "ssl-mode=REQUIRED".to_owned(), "in"),
-            ("secure", ip, format!("ssl-mode=VERIFY_CA&ssl-ca={ca}"), "in"),
-            ("secure", ip, format!("ssl-ca={ca}"), "in"),
+            ("secure", ip, "ssl-mode=PREFERRED".to_owned(), "connected"),
+            ("secure", ip, "ssl-mode=REQUIRED".to_owned(), "connected"),
+            ("secure", ip, format!("ssl-mode=VERIFY_CA&ssl-ca={ca}"), "connected"),
+            ("secure", ip, format!("ssl-ca={ca}"), "connected"),
             ("secure", ip, "ssl-mode=VERIFY_CA".to_owned(), "invalid peer certificate"),
             (
                 "secure",
@@ -472,9 +472,9 @@ fn encryption_is_what_ssl_mode_says() {
                 "invalid peer certificate",
             ),
             ("secure", ip, format!("ssl-mode=VERIFY_IDENTITY&ssl-ca={ca}"), "certificate"),
-            ("secure", name, format!("ssl-mode=VERIFY_IDENTITY&ssl-ca={ca}"), "in"),
+            ("secure", name, format!("ssl-mode=VERIFY_IDENTITY&ssl-ca={ca}"), "connected"),
             ("known", ip, format!("ssl-mode=VERIFY_CA&ssl-ca={ca}"), "refused user known"),
-            ("known", ip, format!("ssl-mode=VERIFY_CA&ssl-ca={ca}&{identity}"), "in"),
+            ("known", ip, format!("ssl-mode=VERIFY_CA&ssl-ca={ca}&{identity}"), "connected"),
             ("known", ip, format!("ssl-mode=VERIFY_CA&ssl-ca={ca}&{stranger}"), "to 127.0.0.1"),
         ] {
             let said = try_it(user, host, &options).await;

@@ -267,4 +267,19 @@ outages! {
         },
         lost: &["2013", "1053", "1927", "1158", "1159"],
     };
+    #[cfg(feature = "redis")]
+    redis: Database {
+        db: "redis",
+        port: || crate::support::redis::server().port,
+        url: |port, name| {
+            let number = if name == "own" { 0 } else { crate::support::redis::database(&format!("outage_{name}")) };
+            format!("redis://127.0.0.1:{port}/{number}")
+        },
+        make: |_| (),
+        own: || {
+            let server = crate::support::redis::Server::start(&["--appendonly", "yes", "--appendfsync", "always"]);
+            (server.port, server.daemon)
+        },
+        lost: &["LOST", "LOADING"],
+    };
 }

@@ -59,6 +59,8 @@ const HOMES: &[(&str, &[&str])] = &[
     ("tokio_postgres", &["driver/postgres.rs", "driver/postgres/statements.rs"]),
     ("rusqlite", &["driver/sqlite.rs", "driver/sqlite/statements.rs"]),
     ("mysql_async", &["driver/mysql/mod.rs", "driver/mysql/statements.rs", "driver/mysql/target.rs"]),
+    // Also the name of our module.
+    ("redis", &["driver/redis.rs", "driver/mod.rs"]),
     ("jni", &["driver/jdbc/jvm.rs"]),
     ("glob", &["driver/jdbc/classpath.rs"]),
     ("tokio_rustls", &["driver/riak/mod.rs"]),

@@ -145,7 +145,7 @@ impl Driver for MySql {
                 ("durability", "the server's (innodb_flush_log_at_trx_commit=1: an acknowledged write is on disk)"),
                 UPDATE,
             ],
-            tested_against: "a real MariaDB (10.11)",
+            tested_against: "a real MariaDB (10.11), and a real Galera cluster of three",
         },
         Kind {
             names: &["tidb"],
@@ -495,6 +495,9 @@ impl MySql {
         let opened = match opened {
             Err(Error::Driver(DriverError::NoClientSslFlagFromServer)) if mode == SslMode::Preferred => {
                 Conn::new(self.address.client(position, false)).await
+            }
+            Err(error) if mode == SslMode::VerifyCa && self.address.learn_name(position, &error) => {
+                Conn::new(self.address.client(position, true)).await
             }
             opened => opened,
         };

@@ -3,10 +3,12 @@
 //! words, and its complaints repeat what may be a password.
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use mysql_async::{ClientIdentity, Opts, OptsBuilder, SslOpts};
+use mysql_async::{ClientIdentity, Error, IoError, Opts, OptsBuilder, SslOpts};
 
+use crate::driver::url::{self, Url, host_and_port};
 use crate::driver::{Target, TargetError};
 
 /// Everything that the client has to know, of every host.
@@ -17,6 +19,8 @@ pub struct Address {
     pub database: String,
     pub connect_timeout: Duration,
     tls: Tls,
+    /// The name that the certificate of each host has, once it is known to be needed.
+    names: Vec<OnceLock<String>>,
 }
 
 /// MySQL's `ssl-mode`, with the files that go with it.
@@ -55,16 +59,6 @@ const MODES: [(&str, SslMode); 5] = [
 const URL_OPTIONS: [&str; 7] =
     ["user", "password", "ssl-mode", "ssl-ca", "ssl-cert", "ssl-key", "connect-timeout"];
 
-/// What a URL says; the rest is left to properties.
-#[derive(Default)]
-struct Url {
-    user: Option<String>,
-    password: Option<String>,
-    hosts: Vec<(String, Option<u16>)>,
-    database: Option<String>,
-    options: Vec<(&'static str, String)>,
-}
-
 impl Address {
     /// The settings of `--url` first, then of properties, then of the environment, and for the rest
     /// the defaults.
@@ -79,7 +73,7 @@ impl Address {
         } else if let Some(url) = target.property("db.url") {
             parse(url, "db.url")?
         } else {
-            match env("DATABASE_URL").filter(|url| scheme(url).is_some()) {
+            match env("DATABASE_URL").filter(|url| url::scheme(url, &SCHEMES).is_some()) {
                 Some(url) if target.property("mysql.host").is_none() => parse(&url, "DATABASE_URL")?,
                 _ => Url::default(),
             }
@@ -114,7 +108,7 @@ impl Address {
         }
         let port = |position: usize| ports.get(position).copied().unwrap_or(ports[0]);
         let hosts = hosts.into_iter().enumerate();
-        let hosts = hosts.map(|(position, (host, named))| (host, named.unwrap_or_else(|| port(position)))).collect();
+        let hosts: Vec<_> = hosts.map(|(position, (host, named))| (host, named.unwrap_or_else(|| port(position)))).collect();
 
         let password = url.password.or_else(|| of_url("password"));
         let password = password.or_else(|| property("mysql.password")).or_else(|| property("db.passwd"));
@@ -123,14 +117,37 @@ impl Address {
         let seconds: u64 = seconds.parse().ok().filter(|seconds| *seconds > 0).ok_or_else(|| {
             TargetError::Request(format!("mysql.connect-timeout={seconds:?} is not a number of seconds"))
         })?;
+        let names = hosts.iter().map(|_| OnceLock::new()).collect();
         Ok(Address {
+            names,
             hosts,
             user: user.unwrap_or_else(|| "root".to_owned()),
             password: password.or_else(|| env("MYSQL_PWD")),
-            database: url.database.or_else(|| property("mysql.db")).unwrap_or_else(|| "test".to_owned()),
+            database: Some(url.path).filter(|name| !name.is_empty()).or_else(|| property("mysql.db")).unwrap_or_else(|| "test".to_owned()),
             connect_timeout: Duration::from_secs(seconds),
             tls: Tls::understand(option)?,
         })
+    }
+
+    /// With VERIFY_CA the name in a certificate does not matter, but the client rejects another than
+    /// the host's all the same (0.37 looks for words that rustls no longer says). It does so after it
+    /// has verified the authority, and tells the names that the certificate has: one of those is
+    /// expected from now on. Answers true if that is worth another try.
+    pub fn learn_name(&self, position: usize, error: &Error) -> bool {
+        let Error::Io(IoError::Io(cause)) = error else { return false };
+        let cause = cause.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+        let Some(rustls::Error::InvalidCertificate(rustls::CertificateError::NotValidForNameContext {
+            presented,
+            ..
+        })) = cause
+        else {
+            return false;
+        };
+        let name = presented.iter().find_map(|name| name.strip_prefix("DnsName(\"")?.strip_suffix("\")"));
+        let Some(name) = name.filter(|_| self.tls.mode == SslMode::VerifyCa) else { return false };
+        // Another session may have learned it at the same time.
+        let _ = self.names[position].set(name.replace('*', "any"));
+        true
     }
 
     pub fn ssl_mode(&self) -> SslMode {
@@ -139,11 +156,8 @@ impl Address {
 
     /// `host:port` of one host; a socket is its path.
     pub fn host(&self, position: usize) -> String {
-        match &self.hosts[position] {
-            (host, _) if host.starts_with('/') => host.clone(),
-            (host, port) if host.contains(':') => format!("[{host}]:{port}"),
-            (host, port) => format!("{host}:{port}"),
-        }
+        let (host, port) = &self.hosts[position];
+        url::words(host, *port)
     }
 
     /// All hosts and the database, as a person would say it.
@@ -165,7 +179,10 @@ impl Address {
             .stmt_cache_size(0)
             // Where a server on this machine also has a socket, the client would move there.
             .prefer_socket(false)
-            .ssl_opts(encrypted.then(|| self.tls.client()));
+            .ssl_opts(encrypted.then(|| {
+                let name = self.names[position].get().cloned();
+                self.tls.client().with_danger_tls_hostname_override(name)
+            }));
         match host.strip_prefix('/') {
             Some(_) => options.socket(Some(host.clone())).into(),
             None => options.ip_or_hostname(host.clone()).tcp_port(*port).into(),
@@ -229,12 +246,7 @@ impl Tls {
     }
 }
 
-/// What follows the scheme, if it is one of MySQL's family.
-fn scheme(url: &str) -> Option<&str> {
-    let url = url.trim();
-    let url = url.strip_prefix("jdbc:").unwrap_or(url);
-    ["mysql://", "mariadb://", "tidb://"].iter().find_map(|scheme| url.strip_prefix(scheme))
-}
+const SCHEMES: [&str; 3] = ["mysql", "mariadb", "tidb"];
 
 /// Understands a URL. It may hold a password, so a refusal repeats nothing of it.
 fn parse(text: &str, origin: &str) -> Result<Url, TargetError> {
@@ -246,76 +258,14 @@ fn parse(text: &str, origin: &str) -> Result<Url, TargetError> {
             URL_OPTIONS.join(", ")
         ))
     };
-    let rest = scheme(text).ok_or_else(|| wrong("it does not begin with mysql://"))?;
-    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
-    let decoded = |text: &str| decode(text).ok_or_else(|| wrong("a % in it is not followed by two digits"));
-    let mut url = Url::default();
-    let hosts = match authority.split_once('@') {
-        Some((who, hosts)) => {
-            let (user, password) = match who.split_once(':') {
-                Some((user, password)) => (user, Some(password)),
-                None => (who, None),
-            };
-            url.user = Some(decoded(user)?).filter(|user| !user.is_empty());
-            url.password = password.map(decoded).transpose()?;
-            hosts
-        }
-        None => authority,
-    };
-    for host in hosts.split(',') {
-        let host = host_and_port(&decoded(host)?).ok_or_else(|| wrong("a host in it is not host or host:port"))?;
-        url.hosts.push(host);
-    }
-    if database.contains(['/', '@']) {
-        return Err(wrong("its database has a / or @"));
-    }
-    url.database = Some(decoded(database)?).filter(|name| !name.is_empty());
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').ok_or_else(|| wrong("an option in it has no ="))?;
+    let mut url = url::parse(text, &SCHEMES).map_err(wrong)?;
+    for (name, _) in &mut url.options {
         // MySQL's tools write ssl-mode, its connectors sslMode.
         let plain = |name: &str| name.to_ascii_lowercase().replace(['-', '_'], "");
         let known = URL_OPTIONS.iter().find(|known| plain(known) == plain(name));
-        url.options.push((known.ok_or_else(|| wrong("it has an option that is unknown here"))?, decoded(value)?));
+        *name = (*known.ok_or_else(|| wrong("it has an option that is unknown here"))?).to_owned();
     }
     Ok(url)
-}
-
-/// Characters for their percent-encoding.
-fn decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, tail)) = rest.split_first() {
-        rest = tail;
-        if first == b'%' {
-            let digits = rest.get(..2)?;
-            bytes.push(u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()?);
-            rest = &rest[2..];
-        } else {
-            bytes.push(first);
-        }
-    }
-    String::from_utf8(bytes).ok()
-}
-
-fn host_and_port(text: &str) -> Option<(String, Option<u16>)> {
-    if text.starts_with('/') {
-        return Some((text.to_owned(), None));
-    }
-    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
-        let (host, port) = rest.split_once(']')?;
-        (host, if port.is_empty() { None } else { Some(port.strip_prefix(':')?) })
-    } else {
-        match text.split_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (text, None),
-        }
-    };
-    let legible = |c: char| c.is_alphanumeric() || ".-_:".contains(c);
-    if host.is_empty() || !host.chars().all(legible) {
-        return None;
-    }
-    Some((host.to_owned(), port.map(str::parse).transpose().ok()?))
 }
 
 fn numbers(text: &str) -> Option<Vec<u16>> {

@@ -80,6 +80,8 @@ pub fn initialise(folder: &std::path::Path) {
         .arg("--no-defaults")
         .arg(format!("--datadir={}", folder.join("data").display()))
         .arg(format!("--extra-file={}", file.display()))
+        // Several at once would take each other's temporary tables.
+        .arg(format!("--tmpdir={}", folder.display()))
         .args(["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"])
         .output()
         .expect(MISSING);
@@ -97,6 +99,7 @@ pub fn arguments(folder: &std::path::Path, port: u16) -> Vec<String> {
         format!("--datadir={folder}/data"),
         format!("--socket={folder}/socket"),
         format!("--pid-file={folder}/pid"),
+        format!("--tmpdir={folder}"),
         format!("--port={port}"),
     ];
     arguments.extend(more.map(|&text| text.to_owned()));

@@ -1,7 +1,7 @@
 //! What the tests share: places for a table, sessions that are easy to call, the program, and
 //! a real PostgreSQL.
 
-#[cfg(feature = "mysql")]
+#[cfg(any(feature = "mysql", feature = "redis"))]
 pub mod daemon;
 #[cfg(feature = "jdbc")]
 pub mod java;
@@ -11,14 +11,16 @@ pub mod mariadb;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod program;
-#[cfg(any(feature = "postgres", feature = "mysql"))]
+#[cfg(feature = "redis")]
+pub mod redis;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "redis"))]
 pub mod relay;
 #[cfg(feature = "riak")]
 pub mod riak;
 #[cfg(any(all(feature = "postgres", feature = "sqlite"), feature = "mysql"))]
+#[cfg(any(all(feature = "postgres", feature = "sqlite"), feature = "mysql", feature = "redis"))]
 pub mod together;
 
-use tempfile::TempDir;
 use ycsb_trace::driver::{self, Driver, Preparation, Rows, Session, TableSpec, Target, TargetError};
 use ycsb_trace::op::{Field, Op, OpKind, Outcome};
 
@@ -26,8 +28,8 @@ use ycsb_trace::op::{Field, Op, OpKind, Outcome};
 pub struct Place<D> {
     pub driver: D,
     pub target: Target,
-    /// The folder of an embedded database, removed with the place.
-    _folder: Option<TempDir>,
+    /// What goes with the place: the folder of an embedded database, or its turn on a shared one.
+    _held: Option<Box<dyn std::any::Any>>,
 }
 
 impl<D: Driver> Place<D> {
@@ -35,12 +37,17 @@ impl<D: Driver> Place<D> {
     pub fn in_folder(db: &str, file: &str) -> Place<D> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let url = folder.path().join(file).to_str().expect("a path in UTF-8").to_owned();
-        Place { _folder: Some(folder), ..Place::at(target(db, &url)) }
+        Place::at(target(db, &url)).holding(folder)
     }
 
     /// The database that the target names.
     pub fn at(target: Target) -> Place<D> {
-        Place { driver: open(&target), target, _folder: None }
+        Place { driver: open(&target), target, _held: None }
+    }
+
+    /// The same; `held` is dropped with it.
+    pub fn holding(self, held: impl std::any::Any) -> Place<D> {
+        Place { _held: Some(Box::new(held)), ..self }
     }
 
     /// Creates the table and opens a session.

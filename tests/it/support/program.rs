@@ -67,6 +67,7 @@ impl Folder {
             "PGDATABASE",
             "DATABASE_URL",
             "MYSQL_PWD",
+            "REDISCLI_AUTH",
             "MYSQL_HOST",
         ] {
             command.env_remove(name);
