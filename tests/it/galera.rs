@@ -5,12 +5,14 @@
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
-use ycsb_trace::op::{OpKind, Status};
+use ycsb_trace::driver::TableSpec;
+use ycsb_trace::driver::mysql::MySql;
+use ycsb_trace::op::{OpKind, Recovery, Status};
 
-use crate::support::block_on;
 use crate::support::daemon::{Daemon, folder, free_port, program};
 use crate::support::mariadb::{TRUSTED, arguments, connect, initialise};
 use crate::support::program::{Folder, Ran, Replayed, sleep_until};
+use crate::support::{Place, block_on, table, target};
 
 struct Node {
     port: u16,
@@ -119,6 +121,13 @@ impl Galera {
     }
 }
 
+/// Some attempt ended because the node had no cluster.
+#[track_caller]
+fn assert_no_cluster(replayed: &Replayed) {
+    let noticed = Galera::attempts(replayed, "1047") + Galera::attempts(replayed, "1180");
+    assert!(noticed > 0, "{:?}", replayed.meta.errors);
+}
+
 #[test]
 fn conflicts_lost_nodes_and_a_lost_quorum_are_told_apart_and_every_operation_has_its_row() {
     let galera = Galera::start();
@@ -141,7 +150,8 @@ fn conflicts_lost_nodes_and_a_lost_quorum_are_told_apart_and_every_operation_has
     assert_eq!(often.count(Status::Ok), 600, "{:?} {:?}", often.meta.counts, often.meta.errors);
     assert!(Galera::attempts(&often, "1213") > 0, "{:?}", often.meta.errors);
 
-    // A node that has lost sight of the others serves nobody (1047): its connections go elsewhere.
+    // A node that has lost sight of the others serves nobody (1047, or 1180 for what was being
+    // committed): its connections go elsewhere.
     folder.ok(&galera.replay("workloada --phase load --drop --threads 3"));
     assert_eq!(once.meta.server.settings["wsrep_cluster_size"], "3");
     let steady = "workloada --phase run --threads 9 --target 200";
@@ -155,7 +165,7 @@ fn conflicts_lost_nodes_and_a_lost_quorum_are_told_apart_and_every_operation_has
     let isolate = |how: u8| format!("SET GLOBAL wsrep_provider_options = 'gmcast.isolate={how}'");
     let isolated = during("--retries 1000", 1_500, &mut || galera.tell(2, &isolate(1)));
     assert_eq!(isolated.count(Status::Ok), 1600, "{:?} {:?}", isolated.meta.counts, isolated.meta.errors);
-    assert!(Galera::attempts(&isolated, "1047") > 0, "{:?}", isolated.meta.errors);
+    assert_no_cluster(&isolated);
     galera.tell(2, &isolate(0));
     galera.wait_for(2, 3);
 
@@ -166,14 +176,28 @@ fn conflicts_lost_nodes_and_a_lost_quorum_are_told_apart_and_every_operation_has
 
     // Another one: the last node has no quorum. Nothing serves, and that is what every row says.
     galera.wait_for(0, 2);
+    let spec =
+        TableSpec { fields: vec!["field0".to_owned(), "field1".to_owned()], shapes: vec![], ..table() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let url = format!("mariadb://{TRUSTED}@127.0.0.1:{}/cluster", galera.nodes[0].port);
+    let place: Place<MySql> = Place::at(target("mariadb", &url));
+    let mut held = runtime.block_on(place.session(&spec));
+    assert_eq!(runtime.block_on(held.read("nobody")).0.status, Status::NotFound);
     let lost = during("--duration 8s", 1_500, &mut || galera.nodes[1].daemon.tell("kill"));
     let ids = lost.unique_ids();
     assert_eq!(ids, (0..ids.len() as u64).collect::<Vec<_>>(), "every operation that was started");
-    assert!(Galera::attempts(&lost, "1047") > 0, "{:?}", lost.meta.errors);
+    assert_no_cluster(&lost);
+    for outcome in
+        [runtime.block_on(held.read("nobody")).0, runtime.block_on(held.update("nobody", &[(0, "x")]))]
+    {
+        let failure = outcome.failure.expect("a reason");
+        assert_eq!((outcome.status, failure.recovery), (Status::Unavailable, Recovery::Reconnect));
+        assert_eq!(failure.code, "1047");
+    }
     for row in lost.rows.iter().filter(|row| row.status != Status::Ok) {
         let code = row.code.strip_prefix("AMBIGUOUS").unwrap_or(&row.code).trim();
         assert!(matches!(row.status, Status::Unavailable | Status::Timeout | Status::Conflict), "{row:?}");
-        assert!(["1047", "2013", "1213", "", "1053", "1927"].contains(&code), "{row:?}");
+        assert!(["1047", "1180", "2013", "1213", "", "1053", "1927"].contains(&code), "{row:?}");
         assert!(row.code == code || row.kind == OpKind::Update, "a read is never ambiguous: {row:?}");
     }
     let refused = folder.run(&galera.replay(steady)).expect_code(3);

@@ -505,6 +505,18 @@ impl MySql {
         for text in &self.setup {
             conn.query_drop(text).await.map_err(|error| self.unusable(position, &error))?;
         }
+        // A Galera node without its cluster lets everybody in and prepares every statement, and then
+        // executes none (1047). A MariaDB that is alone says Disconnected, others know no such status.
+        let status: Option<(String, String)> = conn
+            .query_first("SHOW STATUS LIKE 'wsrep_cluster_status'")
+            .await
+            .map_err(|error| self.unusable(position, &error))?;
+        if status.is_some_and(|(_, status)| status == "non-Primary") {
+            return Err(TargetError::Unusable(format!(
+                "{} is not serving: its wsrep_cluster_status is non-Primary; is its cluster complete?",
+                self.address.host(position)
+            )));
+        }
         Ok(conn)
     }
 
@@ -786,7 +798,8 @@ fn classify(code: u16, state: &str, wrote: bool) -> (Status, Recovery) {
         // The server has closed a connection that was idle.
         4031 => (Status::Unavailable, Recovery::Reconnect),
         // Shutting down, killed, and what the server noticed of the network.
-        1053 | 1077 | 1079 | 1152 | 1158..=1161 | 1184 | 1927 => lost_connection(wrote),
+        // 1180 is Galera's when its cluster is lost at the commit.
+        1053 | 1180 | 1077 | 1079 | 1152 | 1158..=1161 | 1184 | 1927 => lost_connection(wrote),
         1040 | 1203 | 1226 | 1614 => (Status::Unavailable, Recovery::Retry),
         // The statement was killed, or by a time limit of the server's.
         1317 | 1969 | 3024 => (Status::Timeout, Recovery::Retry),
