@@ -239,8 +239,8 @@ fn a_read_modify_write_transaction_is_one_step_and_loses_no_update() {
 
 #[test]
 fn a_node_of_a_cluster_that_is_not_asked_as_one_says_so() {
+    let (cluster, _turn) = crate::support::redis::cluster();
     block_on(async {
-        let (cluster, _turn) = crate::support::redis::cluster();
         let mut refused = 0;
         for node in &cluster.nodes {
             let place = place(&format!("redis://127.0.0.1:{}", node.port), &[]);
