@@ -112,6 +112,7 @@ contract! {
         a_duplicate_insert_is_duplicate_and_changes_nothing,
         a_deleted_row_is_gone_and_can_be_inserted_again,
         a_read_modify_write_answers_the_row_before_and_writes_its_field,
+        a_transactional_read_modify_write_loses_no_update_of_another,
         a_scan_is_in_byte_order_from_its_start_key_on,
         a_scan_past_the_end_is_ok_and_empty,
         a_scan_of_one_field_answers_only_that_field,
@@ -233,6 +234,43 @@ async fn a_read_modify_write_answers_the_row_before_and_writes_its_field<D: Driv
     assert_eq!(outcome, Outcome::ok(1));
     assert_eq!(before.values(), ABC);
     assert_eq!(session.read("user1").await.1.values(), ["a", "b", "new"]);
+}
+
+async fn a_transactional_read_modify_write_loses_no_update_of_another<D: Driver>(place: Place<D>) {
+    const ROUNDS: u32 = 20;
+    drop(place.filled(&table(), &[("user1", ABC)]).await);
+    let saw = at_once(&place.driver, &table(), async |number, session| {
+        let mut saw = Vec::new();
+        for round in 0..ROUNDS {
+            let value = format!("{number}.{round}");
+            loop {
+                let (outcome, before) = session.read_modify_write_transaction("user1", 2, &value).await;
+                match outcome.status {
+                    Status::Ok => saw.push(before.values()[2].to_owned()),
+                    // It was undone, and may be repeated whole.
+                    Status::Conflict => continue,
+                    status => assert_eq!(status, Status::Unsupported, "{outcome:?}"),
+                }
+                break;
+            }
+        }
+        saw
+    });
+    let mut seen = saw.concat();
+    let mut session = place.session(&table()).await;
+    let last = session.read("user1").await.1.values()[2].to_owned();
+    if seen.is_empty() {
+        assert_eq!(last, "c", "an unsupported operation changes nothing");
+        return;
+    }
+    // Each version was replaced by one transaction that had seen it.
+    seen.push(last);
+    seen.sort();
+    let mut versions: Vec<String> =
+        (0..2).flat_map(|number| (0..ROUNDS).map(move |round| format!("{number}.{round}"))).collect();
+    versions.push("c".to_owned());
+    versions.sort();
+    assert_eq!(seen, versions);
 }
 
 async fn a_scan_is_in_byte_order_from_its_start_key_on<D: Driver>(place: Place<D>) {

@@ -182,6 +182,18 @@ impl<S: Session> Calls<S> {
         self.call(OpKind::ReadModifyWrite, key, &[(number, value.as_bytes())], 0).await
     }
 
+    pub async fn read_modify_write_transaction(
+        &mut self,
+        key: &str,
+        number: u32,
+        value: &str,
+    ) -> (Outcome, Collected) {
+        let fields = [Field { number, value: value.as_bytes() }];
+        let mut rows = Collected::default();
+        let op = Op { id: 0, kind: OpKind::ReadModifyWrite, key, fields: &fields, scan_len: 0 };
+        (self.0.read_modify_write_transaction(&op, &mut rows).await, rows)
+    }
+
     pub async fn scan(&mut self, key: &str, scan_len: u32) -> (Outcome, Collected) {
         self.call(OpKind::Scan, key, &[], scan_len).await
     }
