@@ -277,7 +277,10 @@ fn a_server_that_dies_is_unavailable_and_a_new_connection_goes_on() {
             "{failure:?}"
         );
         assert!(failure.code.starts_with("08") || failure.code.starts_with("57P"), "{failure:?}");
-        let read = reader.read("user1").await.0;
+        let mut read = reader.read("user1").await.0;
+        while !ended(&read) {
+            read = reader.read("user1").await.0;
+        }
         let failure = read.failure.expect("a reason");
         assert_eq!(
             (read.status, failure.recovery),

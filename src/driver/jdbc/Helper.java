@@ -13,6 +13,7 @@ import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.ResultSetMetaData;
 import java.sql.SQLException;
+import java.sql.SQLFeatureNotSupportedException;
 import java.sql.SQLTimeoutException;
 import java.sql.Statement;
 import java.sql.Types;
@@ -133,7 +134,13 @@ public final class Helper {
             }
             case BEGIN:
                 // `number` is the isolation level, by the constants of java.sql.Connection.
-                if (connection.getTransactionIsolation() != number) connection.setTransactionIsolation(number);
+                if (connection.getTransactionIsolation() != number) {
+                    // HerdDB accepts every level and keeps to its own.
+                    if (!connection.getMetaData().supportsTransactionIsolationLevel(number))
+                        throw new SQLFeatureNotSupportedException(
+                                "it does not have the isolation level of --rmw transaction (-p jdbc.isolation)");
+                    connection.setTransactionIsolation(number);
+                }
                 if (autocommit) connection.setAutoCommit(false);
                 transaction = true;
                 return 0;

@@ -60,8 +60,8 @@ pub fn classify(complaint: &Complaint, wrote: bool) -> (Status, Recovery) {
             "SQLIntegrityConstraintViolationException"
             | "SQLDataException"
             | "SQLSyntaxErrorException"
-            | "SQLFeatureNotSupportedException"
             | "SQLInvalidAuthorizationSpecException" => (Status::Rejected, Recovery::Fatal),
+            "SQLFeatureNotSupportedException" => (Status::Unsupported, Recovery::Fatal),
             "SQLTransientException" => (Status::Error, Recovery::Retry),
             _ => (Status::Error, Recovery::Fatal),
         },

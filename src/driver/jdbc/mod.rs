@@ -58,7 +58,7 @@ const DEFAULTS: &[(&str, &str)] = &[
 ];
 
 const HERDDB_DEFAULTS: &[(&str, &str)] = &[
-    ("isolation", "read committed, which is all it has; of --rmw transaction too"),
+    ("isolation", "read committed; --rmw transaction is UNSUPPORTED, unless -p jdbc.isolation=read committed accepts lost updates"),
     ("durability", "every commit is synced to the server's log"),
     UPDATE,
 ];
