@@ -16,7 +16,7 @@ use super::quantile::Percentile;
 use super::report::{Named, OpReport, Part, Quantile, RunReport, Series, Summary};
 use super::{Options, report_of};
 use crate::op::{OpKind, Status};
-use crate::trace::meta::RunMeta;
+use crate::trace::meta::{PACE_UNKNOWN, RunMeta};
 use crate::trace::runs::RunFile;
 
 /// Histograms of 3 digits: the largest error of a value.
@@ -73,7 +73,15 @@ pub fn report(member: &Member, label: String, options: &Options) -> Result<RunRe
             sum.add(&found).with_context(unreadable)?;
         }
     }
-    let meta = &member.meta;
+    let mut meta = member.meta.clone();
+    if meta.counts.is_empty() {
+        // An imported HdrHistogram log has no rows: its histograms say how many ops there were.
+        for ((op, _), histogram) in &histograms {
+            let ok = meta.counts.entry((*op).to_owned()).or_default().entry("OK".to_owned()).or_default();
+            *ok = (*ok).max(histogram.len());
+        }
+    }
+    let meta = &meta;
     let of = |kinds: &[OpKind]| op_report(meta, kinds, &histograms, &options.percentiles);
     let occurs = |kind: &OpKind| OpKind::YCSB.contains(kind) || meta.counts.contains_key(kind.name());
     let kinds: Vec<OpKind> = OpKind::ALL.into_iter().filter(occurs).collect();
@@ -107,7 +115,11 @@ fn op_report(
         .collect();
     let ops: u64 = statuses.iter().map(|(_, count)| count).sum();
     let ok = count(Status::Ok);
+    let no_response = !histograms.keys().any(|(_, series)| *series == "response");
     let series = |name: &str| {
+        // Where due times are unknown, the response is the service time, as in the rows.
+        let alone = name == "response" && meta.pace == PACE_UNKNOWN && no_response;
+        let name = if alone { "service" } else { name };
         let mut sum = Histogram::<u64>::new(3).expect("3 digits are allowed");
         for found in kinds.iter().filter_map(|kind| histograms.get(&(kind.name(), name))) {
             sum.add(found).expect("it grows");

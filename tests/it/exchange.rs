@@ -179,6 +179,10 @@ fn a_histogram_log_becomes_histograms_and_no_rows_are_invented() {
     assert_eq!(histogram.max(), histogram.highest_equivalent(2_549_000));
     let report = report(&path);
     assert!(report.runs[0].caveats.iter().any(|noted| noted.advice.contains("--footers")));
+    let options = Options { footers: true, ..Options::default() };
+    let report = analyze(&[path], &options).expect("a valid result");
+    let read = of_kind(&report, "READ");
+    assert_eq!((read.ops, read.response.ok.count, read.lag.ok.count), (331, 331, 0));
 }
 
 /// What HdrHistogram's reader in Python finds: per tag the count, p50, p99 and max.
