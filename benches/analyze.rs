@@ -81,6 +81,7 @@ fn write(folder: &Path) -> std::path::PathBuf {
             session: 0,
             rows: 1,
             attempts: 1,
+            batch: NEVER_NS,
             observed: 0,
             code: 0,
             kind: if random.is_multiple_of(2) { OpKind::Read } else { OpKind::Update },

@@ -113,6 +113,7 @@ fn run(folder: &Path, trace: &Path, pace: Pace, sessions: u32, lanes: u32) -> Fi
         op_timeout: None,
         drop_late: None,
         rmw: Default::default(),
+        load_batch: 1,
         verification: None,
         results: folder.join("results"),
         time_limit: None,

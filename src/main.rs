@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Parser;
 use ycsb_trace::cli::{self, Cli};
 
 /// Blocks of columns are made and freed all the time. The C library gives large ones back to the
@@ -13,7 +12,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     report_full_disks();
-    let outcome = cli::run(Cli::parse());
+    let outcome = cli::run(Cli::understand(std::env::args_os()).unwrap_or_else(|complaint| complaint.exit()));
     if let Err(failure) = &outcome {
         if is_broken_pipe(failure) {
             return ExitCode::SUCCESS;

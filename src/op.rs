@@ -475,6 +475,8 @@ pub struct Sample {
     pub attempts: u32,
     /// Position of the database's code in the run's code table; 0 is "no code".
     pub code: u32,
+    /// Operations that went to the database in one request share this number; [`NEVER_NS`] if it went alone.
+    pub batch: u64,
     /// Hashes of what came back that belong to it; they travel apart from it.
     pub observed: u32,
     /// What it did.

@@ -297,6 +297,7 @@ fn op_report(tally: &Tally, span_ns: u64, [response, service, lag]: [Series; 3])
         response,
         service,
         lag,
+        failed_service: None,
         windows: Vec::new(),
     }
 }

@@ -138,6 +138,7 @@ fn op_report(
         response: series("response"),
         service: series("service"),
         lag: series("lag"),
+        failed_service: None,
         windows: Vec::new(),
     }
 }

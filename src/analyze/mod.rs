@@ -421,7 +421,7 @@ fn analyze_run(member: &Member, label: String, options: &Options) -> Result<RunR
     // Per group: response, service, lag; of each the successes, then all attempts.
     let mut questions = Vec::new();
     for (group, over_time) in groups.iter().zip(&over_time) {
-        use Distribution::{LagFailed, LagOk, Response, Service};
+        use Distribution::{LagFailed, LagOk, Response, Service, ServiceFailed};
         let failed = group.ops - group.ok;
         let windows = IntervalWindows::new(over_time, lengths.interval_ns, view.from_ns);
         for (index, distribution) in [Response, Service].into_iter().enumerate() {
@@ -433,6 +433,7 @@ fn analyze_run(member: &Member, label: String, options: &Options) -> Result<RunR
         let never_started = failed - tally.union(&group.members(&[LagFailed])).count();
         questions.push(Question::new(&tally, group.members(&[LagOk]), 0));
         questions.push(Question::new(&tally, group.members(&[LagOk, LagFailed]), never_started));
+        questions.push(Question::new(&tally, group.members(&[ServiceFailed]), 0));
     }
     let requests = questions.iter().map(|question| question.request(&options.percentiles)).collect();
     let answers = scan::select(&member.sources(), view, &tally, requests)?;
@@ -464,12 +465,14 @@ fn analyze_run(member: &Member, label: String, options: &Options) -> Result<RunR
     let in_flight_mean = (whole_ns > 0).then(|| busy_ns as f64 / whole_ns as f64);
     let mut op_reports = Vec::new();
     for group in groups {
-        let mut next = || summaries.next().expect("six per group");
+        let mut next = || summaries.next().expect("seven per group");
         let mut series = || Series { ok: next(), all: next() };
         let (response, service, lag) = (series(), series(), series());
+        let failed_service = Some(next()).filter(|failed| failed.count > 0);
         let shown = of_group(&group, lengths.shown_ns);
         let windows = series::windows(&shown, lengths.shown_ns, tally.last_end_ns);
-        op_reports.push(op_report(group, span_ns, [response, service, lag], windows));
+        let report = op_report(group, span_ns, [response, service, lag], windows);
+        op_reports.push(OpReport { failed_service, ..report });
     }
     let all = op_reports.remove(0);
     let names = kinds.iter().map(|kind| kind.name().to_owned());
@@ -532,6 +535,7 @@ fn report_of(member: &Member, label: String, all: OpReport, ops: Named<Option<Op
         recorder_stalls: meta.recorder_stalls,
         sustained: meta.sustained,
         overhead: meta.overhead,
+        closing_ns: meta.closing_ns,
         first_intended_ns: None,
         last_end_ns: None,
         span_ns: 0,
@@ -570,6 +574,7 @@ fn op_report(group: Group, span_ns: u64, series: [Series; 3], windows: Vec<Windo
         response,
         service,
         lag,
+        failed_service: None,
         windows,
     }
 }

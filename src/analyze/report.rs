@@ -421,6 +421,9 @@ pub struct RunReport {
     pub sustained: Option<SustainedMeta>,
     /// Cost of the harness.
     pub overhead: OverheadMeta,
+    /// Time that closing each connection took, ascending.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub closing_ns: Vec<u64>,
     /// The first intended start; none without rows.
     pub first_intended_ns: Option<u64>,
     /// The last answer; none if nothing was answered.
@@ -586,6 +589,9 @@ pub struct OpReport {
     pub service: Series,
     /// start − intended.
     pub lag: Series,
+    /// end − start of the ops that were answered, but not OK; none if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_service: Option<Summary>,
     /// By intended start; windows without ops are left out.
     pub windows: Vec<Window>,
 }

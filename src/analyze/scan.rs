@@ -31,10 +31,12 @@ pub enum Distribution {
     LagOk,
     /// start − intended of ops that did not end OK.
     LagFailed,
+    /// end − start of ops that were answered, but not OK.
+    ServiceFailed,
 }
 
 /// Number of [`Distribution`]s.
-const DISTRIBUTIONS: usize = 4;
+const DISTRIBUTIONS: usize = 5;
 
 /// Position of a kind's distribution among all distributions of a run.
 pub fn position(kind: OpKind, distribution: Distribution) -> usize {
@@ -291,6 +293,9 @@ impl Tally {
             } else {
                 if latencies.started {
                     self.histograms[base + Distribution::LagFailed as usize].record(latencies.lag);
+                }
+                if latencies.answered {
+                    self.histograms[base + Distribution::ServiceFailed as usize].record(latencies.service);
                 }
                 let code = rows.code(row);
                 *self.failures.entry((kind, status, code.to_owned())).or_default() += 1;
@@ -601,6 +606,9 @@ fn collect(rows: &RunTimes, from_ns: u64, collector: &mut Collector) {
             }
         } else if latencies.started {
             collector.offer(base + Distribution::LagFailed as usize, latencies.lag);
+            if latencies.answered {
+                collector.offer(base + Distribution::ServiceFailed as usize, latencies.service);
+            }
         }
     }
 }

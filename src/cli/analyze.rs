@@ -34,9 +34,9 @@ pub struct AnalyzeArgs {
     /// Overwrite the output file if it exists
     #[arg(long, requires = "output")]
     pub force: bool,
-    /// Percentiles to show
-    #[arg(long, value_name = "LIST", default_value = DEFAULT_PERCENTILES, value_parser = percentile_list)]
-    pub percentiles: PercentileList,
+    /// Percentiles to show [default: 50,90,95,99,99.9,99.99; with --format ycsb 50,95,99]
+    #[arg(long, value_name = "LIST", value_parser = percentile_list)]
+    pub percentiles: Option<PercentileList>,
     /// Length of the windows of the time series, such as 500ms, 1s or 1m
     #[arg(long, value_name = "D", default_value = "1s", value_parser = duration_ns)]
     pub window: u64,
@@ -113,6 +113,11 @@ const HTML: &str = "html";
 /// Nor is this one, which knows transactions.
 const SYSBENCH: &str = "sysbench";
 
+/// The percentiles of a form when nobody names them.
+pub(super) fn default_percentiles(format: &str) -> &'static str {
+    if format == "ycsb" { "50,95,99" } else { DEFAULT_PERCENTILES }
+}
+
 fn formats() -> PossibleValuesParser {
     let of_reports = FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.about));
     let about = "HdrHistogram log (V2) of one run, an interval per window, a tag per op and series";
@@ -145,8 +150,12 @@ fn duration_ns(text: &str) -> Result<u64, String> {
 
 /// Analyses, and prints or writes the report.
 pub fn run(args: &AnalyzeArgs) -> Result<Verdict> {
+    let percentiles = match &args.percentiles {
+        Some(list) => list.0.clone(),
+        None => percentiles(default_percentiles(&args.format)).expect("the defaults are valid"),
+    };
     let mut options = Options {
-        percentiles: args.percentiles.0.clone(),
+        percentiles,
         window_ns: args.window,
         warmup: args.warmup,
         margin: args.margin,
@@ -304,12 +313,15 @@ mod tests {
     fn arguments_are_checked() {
         let parse = |arguments: &[&str]| Command::try_parse_from([&["analyze"], arguments].concat());
         let args = parse(&["a.parquet"]).expect("one result is enough").args;
-        assert_eq!((args.format.as_str(), args.window, args.percentiles.0.len()), ("text", 1_000_000_000, 6));
+        assert_eq!(
+            (args.format.as_str(), args.window, args.percentiles.is_none()),
+            ("text", 1_000_000_000, true)
+        );
         let complaint = |arguments: &[&str]| parse(arguments).expect_err("must be refused").to_string();
         assert!(complaint(&[]).contains("<RESULT>"));
         assert!(
             complaint(&["a", "--format", "pdf"])
-                .contains("[possible values: text, markdown, json, csv, html, hdr, sysbench]")
+                .contains("[possible values: text, markdown, json, ycsb, go-ycsb, csv, html, hdr, sysbench]")
         );
         assert!(complaint(&["a", "--percentiles", "50,101"]).contains("\"101\" is not a percentile"));
         assert!(complaint(&["a", "--window", "0s"]).contains("is not a duration"));

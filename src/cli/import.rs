@@ -170,6 +170,7 @@ fn begin_meta(args: &ImportArgs, began_ns: u64) -> Result<RunMeta> {
         overhead: OverheadMeta::default(),
         recorder_stalls: 0,
         sustained: None,
+        closing_ns: Vec::new(),
         histograms: Vec::new(),
     })
 }
@@ -259,6 +260,7 @@ fn write_rows(
                 rows: UNKNOWN,
                 attempts: UNKNOWN,
                 code: code as u32,
+                batch: NEVER_NS,
                 observed: 0,
                 kind,
                 status,

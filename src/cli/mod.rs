@@ -3,6 +3,8 @@
 
 #[cfg(feature = "analyze")]
 pub mod analyze;
+#[cfg(feature = "analyze")]
+pub mod compat;
 pub mod demo;
 pub mod gate;
 pub mod generate;
@@ -15,6 +17,8 @@ pub mod replay;
 pub mod say;
 pub mod settings;
 pub mod verify;
+
+use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
@@ -47,6 +51,12 @@ pub enum Command {
     Generate(generate::GenerateArgs),
     /// Execute a trace against a database and keep every operation
     Replay(replay::ReplayArgs),
+    /// Load a table by a command line of YCSB or go-ycsb, with that tool's report
+    #[cfg(feature = "analyze")]
+    Load(compat::CompatArgs),
+    /// Run a workload by a command line of YCSB or go-ycsb, with that tool's report
+    #[cfg(feature = "analyze")]
+    Run(compat::CompatArgs),
     /// Compute percentiles and compare results
     #[cfg(feature = "analyze")]
     Analyze(analyze::AnalyzeArgs),
@@ -70,6 +80,17 @@ pub enum Command {
     Man,
 }
 
+impl Cli {
+    /// Understands the words of a command line; `load` and `run` also as YCSB writes them.
+    pub fn understand<W: Into<OsString>>(words: impl IntoIterator<Item = W>) -> Result<Cli, clap::Error> {
+        let words = words.into_iter().map(Into::into).collect();
+        #[cfg(feature = "analyze")]
+        let words = compat::words::in_our_form(words);
+        let words: Vec<OsString> = words;
+        Cli::try_parse_from(words)
+    }
+}
+
 /// How a command that did its work ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
@@ -86,6 +107,10 @@ pub fn run(cli: Cli) -> anyhow::Result<Verdict> {
     match cli.command {
         Command::Generate(args) => generate::run(&args),
         Command::Replay(args) => replay::run(&args),
+        #[cfg(feature = "analyze")]
+        Command::Load(args) => compat::run(&args, crate::trace::meta::Phase::Load),
+        #[cfg(feature = "analyze")]
+        Command::Run(args) => compat::run(&args, crate::trace::meta::Phase::Run),
         #[cfg(feature = "analyze")]
         Command::Analyze(args) => analyze::run(&args),
         Command::Verify(args) => verify::run(&args),

@@ -16,9 +16,10 @@ use super::parse_duration;
 use super::progress::{self, PLAIN_INTERVAL, Progress, count_text, duration_text, rate_text};
 use super::say::{note, say};
 use super::settings::{PropertyArgs, redacted, redacted_url};
-use crate::driver::{self, Driver, Preparation, Target, Visitor};
+use crate::driver::{self, Driver, Preparation, ServerInfo, Target, Visitor};
 use crate::op::OpKind;
 use crate::replay::pace::{Pace, Rate, Speed};
+use crate::replay::recorder::Snapshot;
 use crate::replay::stop::Stop;
 use crate::replay::{self, Event, Finished, Order, ReplayPlan, Rmw, Verification};
 use crate::trace::meta::{Phase, RunMeta, TraceMeta};
@@ -124,6 +125,9 @@ pub struct ReplayArgs {
     /// they are executed late, as fast as the database can
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     drop_late: Option<Duration>,
+    /// Rows that a load writes in one request, where the database can; they share its times
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    load_batch: u32,
     /// How a read-modify-write is executed
     #[arg(long, value_enum, default_value_t = RmwArg::Statements)]
     rmw: RmwArg,
@@ -320,6 +324,9 @@ fn interpret(args: &ReplayArgs) -> Result<Request> {
             bail!("--speed changes the times of the trace and --target replaces them: give one of the two");
         }
     }
+    if !(1..=1000).contains(&args.load_batch) {
+        bail!("--load-batch {}: a request takes from 1 to 1000 rows", args.load_batch);
+    }
     if args.op_timeout.is_some_and(|timeout| timeout.is_zero()) {
         bail!("--op-timeout 0: no operation could be answered in time");
     }
@@ -389,6 +396,9 @@ fn plan(args: &ReplayArgs, request: &Request, phase: Phase, path: PathBuf) -> Re
     config.insert("table".to_owned(), table.clone().unwrap_or_else(|| trace.table.clone()));
     config.insert("seed".to_owned(), trace.seed.to_string());
     config.insert("rmw".to_owned(), args.rmw_mode().name().to_owned());
+    if args.load_batch > 1 {
+        config.insert("load_batch".to_owned(), args.load_batch.to_string());
+    }
     let verification = match args.verify {
         Some(how) if phase == Phase::Run => {
             let writes = if how == VerifyArg::Log { Vec::new() } else { args.writes(&path, trace)? };
@@ -421,6 +431,7 @@ fn plan(args: &ReplayArgs, request: &Request, phase: Phase, path: PathBuf) -> Re
         op_timeout: args.op_timeout,
         drop_late: args.drop_late,
         rmw: args.rmw_mode(),
+        load_batch: args.load_batch,
         verification,
         results: args.results.clone(),
         time_limit: request.time_limit,
@@ -503,6 +514,23 @@ pub fn load_trace(named: Option<&Path>, run: &Path, trace: &TraceMeta) -> Result
 
 /// `replay`.
 pub fn run(args: &ReplayArgs) -> Result<Verdict> {
+    narrated(args, &mut Ordinary { progress: None })
+}
+
+/// Who tells a person what happens.
+pub(super) trait Narrator {
+    /// The sessions are open, time begins.
+    fn started(&mut self, plan: &ReplayPlan, server: &ServerInfo, trace: &TraceMeta, result: &Path);
+    /// An interval has passed.
+    fn progress(&mut self, snapshot: &Snapshot, backlog: Option<u64>);
+    /// The rows of a load are there; so many of its tables have their indexes, too.
+    fn finishing(&mut self, _done: usize, _tables: usize) {}
+    /// The run has ended, and its result is on disk.
+    fn finished(&mut self, finished: &Finished) -> Result<()>;
+}
+
+/// `replay`, told by somebody.
+pub(super) fn narrated(args: &ReplayArgs, narrator: &mut dyn Narrator) -> Result<Verdict> {
     let request = interpret(args)?;
     let mut phases = Vec::new();
     for &phase in args.phase.list() {
@@ -528,8 +556,8 @@ pub fn run(args: &ReplayArgs) -> Result<Verdict> {
     // Not being able to tell is no reason not to go on.
     let mut printed = Ok(());
     for (position, plan) in plans.iter().enumerate() {
-        let finished = driver::dispatch(&args.db, Execute { plan, stop: &stop })??;
-        printed = printed.and(print_summary(&finished));
+        let finished = driver::dispatch(&args.db, Execute { plan, stop: &stop, narrator: &mut *narrator })??;
+        printed = printed.and(narrator.finished(&finished));
         if let Some(failure) = finished.trace_failure {
             return Err(failure.into());
         }
@@ -588,65 +616,93 @@ fn listen_for_signals(stop: &Arc<Stop>) -> Result<()> {
 struct Execute<'a> {
     plan: &'a ReplayPlan,
     stop: &'a Arc<Stop>,
+    narrator: &'a mut dyn Narrator,
 }
 
 impl Visitor for Execute<'_> {
     type Output = Result<Finished>;
 
     fn visit<D: Driver>(self) -> Result<Finished> {
-        let mut progress = None;
-        let finished = replay::replay::<D>(self.plan, self.stop, |event| match event {
+        replay::replay::<D>(self.plan, self.stop, |event| match event {
             Event::Started { server, trace, result } => {
-                note!(
-                    "{} {} ({}) on {} · {} operations · {} connection(s) · {} → {}",
-                    trace.phase.name(),
-                    trace.workload,
-                    &trace.content_hash[..trace.content_hash.len().min(8)],
-                    server.address,
-                    count_text(trace.rows),
-                    self.plan.sessions,
-                    pace_text(self.plan),
-                    result.display()
-                );
+                self.narrator.started(self.plan, &server, &trace, &result);
                 for warning in &server.warnings {
                     note!("warning: {warning}");
                 }
-                // Snapshots come at the interval that was asked for: every one is a line.
-                progress = Some(Progress::new(trace.phase.name(), trace.rows, Duration::ZERO));
             }
-            Event::Finishing { done, tables } => {
-                if done == 0 {
-                    if let Some(progress) = progress.take() {
-                        progress.finish();
-                    }
-                    progress = Some(Progress::new("indexes", tables as u64, PLAIN_INTERVAL));
-                }
-                if let Some(progress) = &mut progress {
-                    progress.set(done as u64, " tables");
-                }
+            Event::Finishing { done, tables } => self.narrator.finishing(done, tables),
+            Event::Progress { snapshot, backlog } => self.narrator.progress(&snapshot, backlog),
+        })
+    }
+}
+
+/// What `replay` says by itself.
+struct Ordinary {
+    progress: Option<Progress>,
+}
+
+impl Narrator for Ordinary {
+    fn started(&mut self, plan: &ReplayPlan, server: &ServerInfo, trace: &TraceMeta, result: &Path) {
+        note!("{}", started_text(plan, server, trace, result));
+        // Snapshots come at the interval that was asked for: every one is a line.
+        self.progress = Some(Progress::new(trace.phase.name(), trace.rows, Duration::ZERO));
+    }
+
+    fn progress(&mut self, snapshot: &Snapshot, backlog: Option<u64>) {
+        let rate = snapshot.interval_rows as f64 * 1e9 / snapshot.interval_ns.max(1) as f64;
+        let mut note = format!(" · {} now", rate_text(rate));
+        if let (Some(p50), Some(p99)) = (snapshot.p50_ns, snapshot.p99_ns) {
+            note += &format!(" · p50 {} p99 {}", duration_text(p50), duration_text(p99));
+        }
+        if let Some(backlog) = backlog {
+            note += &format!(" · backlog {}", count_text(backlog));
+        }
+        if snapshot.failures > 0 {
+            note += &format!(" · failed {}", count_text(snapshot.failures));
+        }
+        if let Some(progress) = &mut self.progress {
+            progress.set(snapshot.rows, &note);
+        }
+    }
+
+    fn finishing(&mut self, done: usize, tables: usize) {
+        if done == 0 {
+            if let Some(progress) = self.progress.take() {
+                progress.finish();
             }
-            Event::Progress { snapshot, backlog } => {
-                let rate = snapshot.interval_rows as f64 * 1e9 / snapshot.interval_ns.max(1) as f64;
-                let mut note = format!(" · {} now", rate_text(rate));
-                if let (Some(p50), Some(p99)) = (snapshot.p50_ns, snapshot.p99_ns) {
-                    note += &format!(" · p50 {} p99 {}", duration_text(p50), duration_text(p99));
-                }
-                if let Some(backlog) = backlog {
-                    note += &format!(" · backlog {}", count_text(backlog));
-                }
-                if snapshot.failures > 0 {
-                    note += &format!(" · failed {}", count_text(snapshot.failures));
-                }
-                if let Some(progress) = &mut progress {
-                    progress.set(snapshot.rows, &note);
-                }
-            }
-        });
-        if let Some(progress) = progress {
+            self.progress = Some(Progress::new("indexes", tables as u64, PLAIN_INTERVAL));
+        }
+        if let Some(progress) = &mut self.progress {
+            progress.set(done as u64, " tables");
+        }
+    }
+
+    fn finished(&mut self, finished: &Finished) -> Result<()> {
+        if let Some(progress) = self.progress.take() {
             progress.finish();
         }
-        finished
+        print_summary(finished)
     }
+}
+
+/// The line that a run begins with.
+pub(super) fn started_text(
+    plan: &ReplayPlan,
+    server: &ServerInfo,
+    trace: &TraceMeta,
+    result: &Path,
+) -> String {
+    format!(
+        "{} {} ({}) on {} · {} operations · {} connection(s) · {} → {}",
+        trace.phase.name(),
+        trace.workload,
+        &trace.content_hash[..trace.content_hash.len().min(8)],
+        server.address,
+        count_text(trace.rows),
+        plan.sessions,
+        pace_text(plan),
+        result.display()
+    )
 }
 
 fn pace_text(plan: &ReplayPlan) -> String {

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::say::note;
-use crate::workload::{Properties, Warning};
+use crate::workload::{Properties, Warning, builtin};
 
 /// `-P` and `-p`.
 #[derive(Debug, Clone, Default, Args)]
@@ -25,6 +25,11 @@ impl PropertyArgs {
     /// Reads the files, then the `-p` settings, on top of `properties`.
     pub fn read_into(&self, properties: &mut Properties) -> Result<()> {
         for file in &self.files {
+            // What `load` and `run` name when a file is not there but comes with the program.
+            if let Some(name) = file.strip_prefix("built-in ") {
+                properties.add_file(file, &builtin::find(name)?.bytes)?;
+                continue;
+            }
             let bytes =
                 std::fs::read(file).with_context(|| format!("cannot read the property file {file}"))?;
             properties.add_file(file, &bytes)?;

@@ -237,6 +237,15 @@ impl Rows for Discard {
 
 /// One connection. It stays on the thread that opened it; each method is exactly one operation.
 pub trait Session {
+    /// Can it write several new rows in one request ([`Session::insert_batch`])?
+    const BATCHES: bool = false;
+
+    /// Writes new rows in one request, all of them or none: a row that is there already is an error of
+    /// the whole. The operations have the same fields.
+    fn insert_batch(&mut self, _ops: &[Op<'_>]) -> impl Future<Output = Outcome> {
+        async { Outcome::UNSUPPORTED }
+    }
+
     /// Fetches one row.
     fn read<R: Rows>(&mut self, op: &Op<'_>, rows: &mut R) -> impl Future<Output = Outcome>;
     /// Overwrites the given fields of one row.
@@ -257,6 +266,12 @@ pub trait Session {
             }
             self.update(op).await
         }
+    }
+
+    /// Tells the server that nobody waits any more for the operation under way: it was given up, and the
+    /// connection will be replaced. What it returns lives on its own.
+    fn cancel(&mut self) -> impl Future<Output = ()> + 'static {
+        std::future::ready(())
     }
 
     /// Reads the row and updates it if it was found, in one transaction of the database: no write of

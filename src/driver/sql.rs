@@ -100,6 +100,33 @@ pub fn statement(
     })
 }
 
+/// The statement that writes `rows` new rows. Its parameters are (key, values) of each row in turn.
+///
+/// # Errors
+/// A sentence, if the table has no such field.
+pub fn insert_rows(
+    table: &TableSpec,
+    wording: Wording,
+    fields: &[u32],
+    rows: usize,
+) -> Result<String, String> {
+    let one = statement(table, wording, OpKind::Insert, fields)?;
+    let head = one.split(" VALUES ").next().unwrap_or_default();
+    let per_row = fields.len() + 1;
+    let mut text = format!("{head} VALUES ");
+    for row in 0..rows {
+        text.push_str(if row == 0 { "(" } else { ", (" });
+        for column in 0..per_row {
+            if column > 0 {
+                text.push_str(", ");
+            }
+            wording.placeholder.write(&mut text, row * per_row + column + 1);
+        }
+        text.push(')');
+    }
+    Ok(text)
+}
+
 /// What is sent for each kind of operation in the trace, for the record: the statement of the first
 /// of its shapes.
 pub fn texts(table: &TableSpec, wording: Wording) -> BTreeMap<String, String> {
@@ -219,6 +246,15 @@ mod tests {
             statement(&table(), question, OpKind::Scan, &[1]).unwrap(),
             "SELECT YCSB_KEY, FIELD1 FROM usertable WHERE YCSB_KEY COLLATE \"C\" >= ? \
              ORDER BY YCSB_KEY COLLATE \"C\" LIMIT ?"
+        );
+    }
+
+    #[test]
+    fn several_rows_are_one_insert() {
+        let dollar = Wording { placeholder: Placeholder::Dollar, scan_key: KEY };
+        assert_eq!(
+            insert_rows(&table(), dollar, &[0, 2], 2).unwrap(),
+            "INSERT INTO usertable (YCSB_KEY, FIELD0, FIELD2) VALUES ($1, $2, $3), ($4, $5, $6)"
         );
     }
 

@@ -37,6 +37,8 @@ pub struct Lane<D: Driver, C: Clock, O: Observer> {
     pub stalls: Cell<u64>,
     /// Time that sessions were without a connection, ns, all of them together.
     pub reconnecting_ns: Cell<u64>,
+    /// Time that closing each connection took, ns.
+    pub closing_ns: RefCell<Vec<u64>>,
     /// What is kept of the rows that come back.
     pub observer: O,
 }
@@ -45,6 +47,22 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
     /// Executes operations on connection number `number` until the trace is exhausted or the run is
     /// stopped.
     pub async fn run_session(&self, number: u32, mut session: D::Session) {
+        match self.shared.policy.load_batch {
+            1 => self.run_operations(number, &mut session).await,
+            most => self.run_batches(number, most as usize, &mut session).await,
+        }
+        self.close(session);
+    }
+
+    /// Closes a connection, and notes how long that takes.
+    pub(super) fn close(&self, session: D::Session) {
+        let from_ns = self.clock.now_ns();
+        drop(session);
+        self.closing_ns.borrow_mut().push(self.clock.now_ns() - from_ns);
+    }
+
+    /// One operation at a time.
+    async fn run_operations(&self, number: u32, session: &mut D::Session) {
         let shared = &*self.shared;
         let in_flight = &shared.in_flight[number as usize];
         // Memory in which operations are made ready, reused from one to the next.
@@ -98,7 +116,7 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
             if !in_flight.begin(op.id, op.kind, intended_ns, start_ns, order.blocked_ns) {
                 break;
             }
-            let outcome = self.attempt(&mut session, &op, start_ns, &mut sink).await;
+            let outcome = self.attempt(session, &op, start_ns, &mut sink).await;
             let end_ns = self.clock.now_ns();
             let outcome = self.observer.judge(&mut sink, &op, outcome);
 
@@ -114,14 +132,14 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
                 rows: outcome.rows,
                 attempts: 1,
                 code: 0,
+                batch: NEVER_NS,
                 observed: 0,
                 kind: op.kind,
                 status: outcome.status,
             };
             let mut broken = false;
             if outcome.status != Status::Ok {
-                broken =
-                    self.after_failure(&mut session, &op, &mut sample, outcome, order.raced, &mut sink).await;
+                broken = self.after_failure(session, &op, &mut sample, outcome, order.raced, &mut sink).await;
             }
             spare_fields = recycle(fields);
             if !in_flight.end() {
@@ -131,14 +149,9 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
             self.complete(&sample);
             self.log_observed(sample, &mut sink).await;
             in_flight.logged();
-            if broken {
-                let lost_ns = self.clock.now_ns();
-                let reconnected = self.reconnect(number, &mut session, None).await;
-                let took_ns = self.clock.now_ns() - lost_ns;
-                self.reconnecting_ns.set(self.reconnecting_ns.get() + took_ns);
-                if reconnected != Reconnected::Yes {
-                    break;
-                }
+            let given_up = sample.status == Status::Timeout;
+            if broken && self.replace(number, session, given_up).await != Reconnected::Yes {
+                break;
             }
         }
     }
@@ -242,7 +255,7 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
 
     /// Tells those who wait for this operation how it ended.
     #[inline]
-    fn complete(&self, sample: &Sample) {
+    pub(super) fn complete(&self, sample: &Sample) {
         if let Some(completions) = &self.shared.completions {
             completions.record(sample.op_id, effect(sample.status));
         }
@@ -279,6 +292,11 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
             () = self.clock.wait_until(at_ns) => Waited::InTime,
             () = self.shared.stop.requested() => Waited::Stopped,
         }
+    }
+
+    /// Waits for a time; true if the run is stopped before.
+    pub(super) async fn stopped_before(&self, at_ns: u64) -> bool {
+        matches!(self.wait_until(at_ns).await, Waited::Stopped)
     }
 
     /// Waits for the operations that this one must follow; an error if the run is stopped before.
@@ -332,6 +350,23 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
                 tokio::task::yield_now().await;
             }
         }
+    }
+
+    /// Replaces a broken connection. If what it was doing is given up, the server is told: it would go
+    /// on otherwise.
+    #[cold]
+    pub(super) async fn replace(&self, number: u32, session: &mut D::Session, given_up: bool) -> Reconnected {
+        let lost_ns = self.clock.now_ns();
+        let cancelling = given_up.then(|| session.cancel());
+        let cancelled = async {
+            if let Some(cancelling) = cancelling {
+                cancelling.await;
+            }
+        };
+        let ((), reconnected) = tokio::join!(cancelled, self.reconnect(number, session, None));
+        let took_ns = self.clock.now_ns() - lost_ns;
+        self.reconnecting_ns.set(self.reconnecting_ns.get() + took_ns);
+        reconnected
     }
 
     /// Opens connection `number` again, however long that takes, or until a deadline, or as long as
@@ -408,7 +443,7 @@ struct Readiness {
 }
 
 /// The row of an operation that is not executed.
-fn unexecuted(op: &Op<'_>, session: u32, intended_ns: u64) -> Sample {
+pub(super) fn unexecuted(op: &Op<'_>, session: u32, intended_ns: u64) -> Sample {
     Sample {
         op_id: op.id,
         intended_ns,
@@ -421,6 +456,7 @@ fn unexecuted(op: &Op<'_>, session: u32, intended_ns: u64) -> Sample {
         rows: 0,
         attempts: 0,
         code: 0,
+        batch: NEVER_NS,
         observed: 0,
         kind: op.kind,
         status: Status::Dropped,
@@ -441,7 +477,7 @@ fn dependency_failed() -> Outcome {
 /// May the operation be tried again? Where it is unknown whether the first try had its effect, only
 /// if a second effect changes nothing: our updates write absolute values, but a second insert would
 /// find the row of the first. With `unique_writes` never: a value must name one write.
-fn may_retry(kind: OpKind, outcome: &Outcome, unique_writes: bool) -> bool {
+pub(super) fn may_retry(kind: OpKind, outcome: &Outcome, unique_writes: bool) -> bool {
     match outcome.failure.as_ref().map(|failure| failure.recovery) {
         Some(Recovery::Retry | Recovery::Reconnect) => true,
         Some(Recovery::Ambiguous) => {
@@ -471,7 +507,7 @@ pub(super) fn is_broken(outcome: &Outcome) -> bool {
 /// Makes the fields of row `row` ready to execute. Inline values are borrowed from the block; seeded
 /// values are made here, in `bytes`, before the clock starts.
 #[inline]
-fn materialise_fields<'a>(
+pub(super) fn materialise_fields<'a>(
     ops: &'a OpBlock,
     row: usize,
     bytes: &'a mut Vec<u8>,
@@ -643,6 +679,7 @@ mod tests {
             log: RefCell::new(log),
             stalls: Cell::new(0),
             reconnecting_ns: Cell::new(0),
+            closing_ns: RefCell::default(),
             observer: Unobserved,
         };
         let session = ScriptedSession { clock, script, executed: 0 };

@@ -3,6 +3,7 @@
 //! This file sets a run up and takes it down: reader thread, lanes with their connections, recorder
 //! thread, a common start. The loop that is measured is [`lane`], and nothing else.
 
+pub mod batch;
 pub mod feed;
 pub mod inflight;
 pub mod lane;
@@ -35,7 +36,7 @@ use self::recorder::{LaneLog, Over, Recorded, Settings, Snapshot};
 use self::stop::Stop;
 use self::transactions::Transactions;
 use crate::clock::{self, Clock, MonotonicClock, Origin};
-use crate::driver::{Driver, Preparation, ServerInfo, TableSpec, Target, TargetError};
+use crate::driver::{Driver, Preparation, ServerInfo, Session, TableSpec, Target, TargetError};
 use crate::op::{OpKind, Outcome, Recovery, Sample, Status};
 use crate::rng::{Purpose, Stream};
 use crate::statement::Parameters;
@@ -104,7 +105,7 @@ pub struct Verification {
 }
 
 /// What is done about operations that fail, hang or come too late.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     /// Operations wait for those they depend on.
     pub waits: bool,
@@ -118,6 +119,22 @@ pub struct Policy {
     pub rmw: Rmw,
     /// A write that may have happened is not sent again.
     pub unique_writes: bool,
+    /// Rows that a load writes in one request.
+    pub load_batch: u32,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            waits: false,
+            retries: 0,
+            op_timeout_ns: None,
+            drop_late_ns: None,
+            rmw: Rmw::Statements,
+            unique_writes: false,
+            load_batch: 1,
+        }
+    }
 }
 
 /// Everything about one replay, decided before it begins.
@@ -150,6 +167,8 @@ pub struct ReplayPlan {
     pub drop_late: Option<Duration>,
     /// How a read-modify-write is executed.
     pub rmw: Rmw,
+    /// Rows that the load writes in one request.
+    pub load_batch: u32,
     /// Keep and check what comes back.
     pub verification: Option<Verification>,
     /// Folder for the result.
@@ -377,6 +396,15 @@ pub fn replay<D: Driver>(
     let reader = TraceReader::open(&plan.trace)?;
     let trace = reader.meta().clone();
     let driver = D::open(&plan.target)?;
+    let load_batch = if trace.phase == Phase::Load { plan.load_batch.max(1) } else { 1 };
+    if load_batch > 1 && !trace.statements.is_empty() {
+        let what = "--load-batch: the requests of a statement trace are in the trace".to_owned();
+        return Err(TargetError::Request(what).into());
+    }
+    if load_batch > 1 && !D::Session::BATCHES {
+        let what = format!("--load-batch: {} takes one row in a request here", plan.target.db);
+        return Err(TargetError::Request(what).into());
+    }
     let table = TableSpec {
         name: plan.table.clone().unwrap_or_else(|| trace.table.clone()),
         fields: trace.field_names.clone(),
@@ -428,11 +456,12 @@ pub fn replay<D: Driver>(
             drop_late_ns: plan.drop_late.map(|limit| limit.as_nanos() as u64),
             rmw: plan.rmw,
             unique_writes: plan.verification.is_some(),
+            load_batch,
         },
         failures: Failures::default(),
         stop: stop.clone(),
         seed: trace.seed,
-        in_flight: Shared::<D>::cells(plan.sessions),
+        in_flight: Shared::<D>::cells(plan.sessions * load_batch),
         connecting: Shared::<D>::turns(),
         transactions,
     });
@@ -505,6 +534,8 @@ pub fn replay<D: Driver>(
     meta.interrupted = ending.interrupted;
     meta.errors = shared.failures.errors();
     meta.recorder_stalls = ending.stalls;
+    meta.closing_ns = ending.closing_ns;
+    meta.closing_ns.sort_unstable();
     if plan.pace != Pace::Unpaced {
         let cpu_ns = clock::process_cpu_ns() - cpu_before_ns;
         let cpu_share = cpu_ns as f64 / (origin.elapsed_ns().max(1) * meta.host.cpus.max(1)) as f64;
@@ -576,7 +607,7 @@ pub fn current_thread_runtime() -> Result<tokio::runtime::Runtime> {
 /// What a lane says about itself.
 enum LaneReport {
     Opened(Result<(), TargetError>),
-    Ended { stalls: u64, reconnecting_ns: u64 },
+    Ended { stalls: u64, reconnecting_ns: u64, closing_ns: Vec<u64> },
 }
 
 /// One lane, from opening its connections to the end of the run.
@@ -616,6 +647,7 @@ fn run_lane<D: Driver, O: Observer>(
             log: RefCell::new(log),
             stalls: Cell::new(0),
             reconnecting_ns: Cell::new(0),
+            closing_ns: RefCell::default(),
             observer,
         });
         let tasks: Vec<_> = numbers
@@ -636,8 +668,11 @@ fn run_lane<D: Driver, O: Observer>(
         }
         lane
     }));
-    let (stalls, reconnecting_ns) = (lane.stalls.get(), lane.reconnecting_ns.get());
-    let _ = report.send(LaneReport::Ended { stalls, reconnecting_ns });
+    let _ = report.send(LaneReport::Ended {
+        stalls: lane.stalls.get(),
+        reconnecting_ns: lane.reconnecting_ns.get(),
+        closing_ns: lane.closing_ns.take(),
+    });
 }
 
 /// Returns when every lane has opened its connections, or the first failure.
@@ -665,7 +700,11 @@ fn spawn_recorder<D: Driver>(
         let stop_run = || {
             stop.request();
         };
-        let over = Over { in_flight: &shared.in_flight, insisted: &|| shared.stop.is_insisted() };
+        let over = Over {
+            in_flight: &shared.in_flight,
+            per_session: shared.policy.load_batch,
+            insisted: &|| shared.stop.is_insisted(),
+        };
         recorder::record(logs, writer, &shared.failures, &settings, &over, stop_run)
     })
 }
@@ -676,6 +715,7 @@ struct Ending {
     interrupted: bool,
     stalls: u64,
     reconnecting_ns: u64,
+    closing_ns: Vec<u64>,
 }
 
 /// Passes snapshots on until every lane has ended, or is not worth waiting for.
@@ -690,14 +730,21 @@ fn watch<D: Driver>(
     lanes: u32,
     on_event: &mut impl FnMut(Event),
 ) -> Ending {
-    let mut ending = Ending { why: "trace exhausted", interrupted: false, stalls: 0, reconnecting_ns: 0 };
+    let mut ending = Ending {
+        why: "trace exhausted",
+        interrupted: false,
+        stalls: 0,
+        reconnecting_ns: 0,
+        closing_ns: Vec::new(),
+    };
     let mut running = lanes;
     let mut stopped_at = None;
     while running > 0 {
         match reports.recv_timeout(Duration::from_millis(20)) {
-            Ok(LaneReport::Ended { stalls, reconnecting_ns }) => {
+            Ok(LaneReport::Ended { stalls, reconnecting_ns, closing_ns }) => {
                 ending.stalls += stalls;
                 ending.reconnecting_ns += reconnecting_ns;
+                ending.closing_ns.extend(closing_ns);
                 running -= 1;
             }
             Ok(LaneReport::Opened(_)) | Err(mpsc::RecvTimeoutError::Timeout) => {}
@@ -786,6 +833,7 @@ fn begin_meta(plan: &ReplayPlan, trace: &TraceMeta, server: &ServerInfo, lanes: 
         overhead: OverheadMeta::default(),
         recorder_stalls: 0,
         sustained: None,
+        closing_ns: Vec::new(),
         histograms: Vec::new(),
     }
 }

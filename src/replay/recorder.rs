@@ -136,8 +136,50 @@ impl Tally {
     }
 }
 
-/// What the live display shows about the last interval.
+/// Service times of one kind of operation, those that ended OK.
 #[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Latency {
+    /// How many.
+    pub count: u64,
+    /// Smallest, ns.
+    pub min_ns: u64,
+    /// Largest, ns.
+    pub max_ns: u64,
+    /// Mean, ns.
+    pub mean_ns: f64,
+    /// [`Latency::QUANTILES`] of them, ns.
+    pub quantiles_ns: [u64; 6],
+}
+
+impl Latency {
+    /// What progress lines of other tools show.
+    pub const QUANTILES: [f64; 6] = [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999];
+
+    fn of(tally: &Tally, kind: OpKind) -> Option<Latency> {
+        let service = &tally.latencies[kind as usize].as_ref()?[0];
+        Some(Latency {
+            count: service.len(),
+            min_ns: service.min(),
+            max_ns: service.max(),
+            mean_ns: service.mean(),
+            quantiles_ns: Latency::QUANTILES.map(|quantile| service.value_at_quantile(quantile)),
+        })
+    }
+}
+
+/// A kind of operation in a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct KindSnapshot {
+    /// Which.
+    pub kind: OpKind,
+    /// In the last interval; `None` without an OK operation.
+    pub interval: Option<Latency>,
+    /// Since the run began.
+    pub total: Latency,
+}
+
+/// What the live display shows about the last interval.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
     /// Nanoseconds since the run began.
     pub at_ns: u64,
@@ -153,6 +195,8 @@ pub struct Snapshot {
     pub p50_ns: Option<u64>,
     /// 99th percentile of the interval.
     pub p99_ns: Option<u64>,
+    /// Every kind that has ended OK at least once.
+    pub kinds: Vec<KindSnapshot>,
 }
 
 /// What the recorder hands back at the end.
@@ -193,6 +237,8 @@ struct Batch {
 pub struct Over<'a> {
     /// What each session is doing.
     pub in_flight: &'a [InFlight],
+    /// Operations that a session can have under way at once: so many of them are one session's.
+    pub per_session: u32,
     /// Has somebody said so?
     pub insisted: &'a dyn Fn() -> bool,
 }
@@ -223,7 +269,8 @@ pub fn record(
     let mut segment_began = began;
     let mut interval_began = began;
     let mut over_since = None;
-    let mut unclosed: Vec<(u32, &InFlight)> = (0..).zip(over.in_flight).collect();
+    let mut unclosed: Vec<(u32, &InFlight)> =
+        (0..).map(|cell: u32| cell / over.per_session).zip(over.in_flight).collect();
     loop {
         // Read before draining: what a lane pushed before it ended is seen below.
         let mut ended = lanes.iter().all(|lane| lane.samples.is_abandoned());
@@ -296,6 +343,13 @@ pub fn record(
                 failures: total.failures(),
                 p50_ns: quantile(0.5),
                 p99_ns: quantile(0.99),
+                kinds: OpKind::ALL
+                    .into_iter()
+                    .filter_map(|kind| {
+                        let total = Latency::of(&total, kind)?;
+                        Some(KindSnapshot { kind, interval: Latency::of(&interval, kind), total })
+                    })
+                    .collect(),
             });
             if interval.rows() > 0 {
                 let median_lag_ns = interval.all_kinds(2).value_at_quantile(0.5);

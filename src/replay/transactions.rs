@@ -131,6 +131,7 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
             in_flight.belong_to(txn);
             let intended_ns = scheduled_ns.unwrap_or_else(|| self.clock.now_ns());
             let (mut attempt, mut from, mut broken) = (1, rows.start, false);
+            let mut given_up = false;
             loop {
                 let began_ns = if from == rows.start { intended_ns } else { self.clock.now_ns() };
                 let tried = self
@@ -151,6 +152,7 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
                 // The cell still says that rows are being logged: nobody else takes them over.
                 let code = shared.failures.note(ops.kind(row), &outcome, false);
                 broken = is_broken(&outcome);
+                given_up = outcome.status == Status::Timeout;
                 if begins && !broken && row > rows.start {
                     let undo = Call { id: ops.id(row), action: Action::Rollback, parameters: &[] };
                     let undone = self.limited_call(&mut session, &undo, &mut sink).await;
@@ -189,10 +191,11 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
                 self.log(sample).await;
             }
             in_flight.logged();
-            if broken && self.reconnect(number, &mut session, None).await != Reconnected::Yes {
+            if broken && self.replace(number, &mut session, given_up).await != Reconnected::Yes {
                 break;
             }
         }
+        self.close(session);
     }
 
     /// Executes rows of one transaction, one after the other, and keeps their samples in the session's
@@ -242,6 +245,7 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
                 rows: outcome.rows,
                 attempts: attempt,
                 code: 0,
+                batch: NEVER_NS,
                 observed: 0,
                 kind: ops.kind(row),
                 status: outcome.status,
@@ -327,6 +331,7 @@ fn not_executed(ops: &OpBlock, row: usize, session: u32, intended_ns: u64, statu
         rows: 0,
         attempts: 0,
         code: 0,
+        batch: NEVER_NS,
         observed: 0,
         kind: ops.kind(row),
         status,

@@ -368,6 +368,9 @@ pub struct RunMeta {
     /// Whether the rate was kept; none for an unpaced or very short run.
     #[serde(default)]
     pub sustained: Option<SustainedMeta>,
+    /// Time that closing each connection took, ns, ascending.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub closing_ns: Vec<u64>,
     /// Latency distributions.
     pub histograms: Vec<HistogramMeta>,
 }

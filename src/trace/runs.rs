@@ -221,8 +221,6 @@ impl RunWriter {
     }
 
     fn batch(&self, samples: &[Sample], codes: &[String], observed: &[u64]) -> RecordBatch {
-        let rows = samples.len();
-        let null_long: ArrayRef = Arc::new(Int64Array::new_null(rows));
         RecordBatch::try_new(
             self.schema.clone(),
             vec![
@@ -239,7 +237,7 @@ impl RunWriter {
                 optional(samples, |sample| sample.last_start_ns),
                 integers(samples, |sample| sample.rows),
                 optional(samples, |sample| sample.txn),
-                null_long,
+                optional(samples, |sample| sample.batch),
                 self.observed_array(samples, observed),
             ],
         )

@@ -85,6 +85,7 @@ impl Run {
             overhead: OverheadMeta { clock_read_ns: 24, wake_late_p50_ns: 33_000, wake_late_p99_ns: 50_000 },
             recorder_stalls: 0,
             sustained: None,
+            closing_ns: vec![],
             histograms: Vec::new(),
         };
         Run { meta, samples: Vec::new(), codes: vec![String::new()] }
@@ -111,6 +112,7 @@ impl Run {
             session: 0,
             rows: 1,
             attempts: 1,
+            batch: NEVER_NS,
             observed: 0,
             code: 0,
             kind,

@@ -156,7 +156,7 @@ fn of_several_hosts_another_one_serves_when_one_is_gone() {
     let (first, second) = (place.relay.port, other.port);
     let mut running = place.folder.start(&format!(
         "replay --db postgres workloada --phase run --threads 8 --target 150 -p pg.user={TRUSTED} -p pg.db=hosts \
-         -p pg.host=127.0.0.1,127.0.0.1 -p pg.port={first},{second}"
+         -p pg.host=127.0.0.1,127.0.0.1 -p pg.port={first},{second} -p pg.load_balance_hosts=disable"
     ));
     let begin = running.wait_for_start();
     at(begin, 1_500);

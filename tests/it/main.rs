@@ -5,6 +5,8 @@
 mod analyze;
 #[cfg(feature = "analyze")]
 mod compare;
+#[cfg(feature = "analyze")]
+mod compat;
 mod contract;
 #[cfg(feature = "sqlite")]
 mod counts;
@@ -31,6 +33,8 @@ mod merge;
 mod mistakes;
 #[cfg(feature = "mysql")]
 mod mysql;
+#[cfg(feature = "postgres")]
+mod nodes;
 #[cfg(all(feature = "analyze", feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod oltp;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
@@ -56,6 +60,8 @@ mod stall;
 mod streams;
 mod structure;
 mod support;
+#[cfg(feature = "postgres")]
+mod tls;
 mod traces;
 #[cfg(feature = "sqlite")]
 mod verify;

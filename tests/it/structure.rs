@@ -42,7 +42,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("units", &[]),
 ];
 
-/// Where the types of a crate are at home: modules, or files of one.
+/// Where the types of a crate are at home: modules, or files and folders of one.
 const HOMES: &[(&str, &[&str])] = &[
     ("arrow_array", &["trace"]),
     ("arrow_buffer", &["trace"]),
@@ -56,9 +56,12 @@ const HOMES: &[(&str, &[&str])] = &[
     ("clap_complete", &["cli"]),
     ("clap_mangen", &["cli"]),
     ("indicatif", &["cli"]),
-    ("tokio_postgres", &["driver/postgres.rs", "driver/postgres/statements.rs"]),
+    ("tokio_postgres", &["driver/postgres"]),
+    ("tokio_postgres_rustls", &["driver/postgres"]),
+    ("rustls_native_certs", &["driver"]),
+    ("rustls", &["driver"]),
     ("rusqlite", &["driver/sqlite.rs", "driver/sqlite/statements.rs"]),
-    ("mysql_async", &["driver/mysql/mod.rs", "driver/mysql/statements.rs", "driver/mysql/target.rs"]),
+    ("mysql_async", &["driver/mysql"]),
     // Also the name of our module.
     ("redis", &["driver/redis.rs", "driver/mod.rs"]),
     ("jni", &["driver/jdbc/jvm.rs"]),
@@ -86,7 +89,7 @@ impl Source {
     }
 
     fn is_in(&self, homes: &[&str]) -> bool {
-        homes.iter().any(|home| *home == self.module() || Path::new(home) == self.path)
+        homes.iter().any(|home| *home == self.module() || self.path.starts_with(home))
     }
 }
 

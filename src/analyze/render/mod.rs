@@ -3,6 +3,7 @@
 
 mod answer;
 mod csv;
+pub mod go_ycsb;
 pub mod html;
 mod json;
 mod markdown;
@@ -11,6 +12,7 @@ mod table;
 mod text;
 pub mod transactions;
 mod verdicts;
+mod ycsb;
 
 use super::report::Report;
 pub use crate::units;
@@ -41,6 +43,8 @@ pub static FORMATS: &[FormatRow] = &[
         about: "everything, for programs (schema: analysis/README.md)",
         render: json::render,
     },
+    FormatRow { name: "ycsb", about: "as YCSB prints it, for scripts that parse that", render: ycsb::render },
+    FormatRow { name: "go-ycsb", about: "as go-ycsb prints it", render: go_ycsb::render },
     FormatRow { name: "csv", about: "one line per number, for spreadsheets", render: csv::render },
 ];
 

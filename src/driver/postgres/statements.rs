@@ -27,7 +27,7 @@ impl Postgres {
         schema: &Schema,
         preparation: Preparation,
     ) -> Result<ServerInfo, TargetError> {
-        let (client, _connection) = self.client().await?;
+        let (client, _connection) = self.client(0).await?;
         let version = client.query_one("SELECT version()", &[]).await.and_then(|row| row.try_get(0));
         let version = version.map_err(|error| self.refused("ask for the version", &error))?;
         let mut info = ServerInfo { address: self.address(), version, ..ServerInfo::default() };
@@ -106,6 +106,11 @@ impl Postgres {
         client: &Client,
         statements: &Statements,
     ) -> Result<Calls, TargetError> {
+        if !self.settings.named_statements {
+            return Err(TargetError::Request(
+                "pg.prepare=unnamed: the statements of this trace are prepared by name".to_owned(),
+            ));
+        }
         let mut calls = Calls::new(statements);
         for (statement, table, groups) in calls.needed() {
             let (text, _) =

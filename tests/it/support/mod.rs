@@ -9,6 +9,8 @@ mod machine;
 #[cfg(feature = "mysql")]
 pub mod mariadb;
 #[cfg(feature = "postgres")]
+pub mod pgwire;
+#[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod program;
 #[cfg(feature = "redis")]

@@ -55,7 +55,7 @@ pub async fn client(database: &str) -> Client {
     connect(port, database).await.expect("the test's PostgreSQL answers")
 }
 
-async fn connect(port: u16, database: &str) -> Result<Client, tokio_postgres::Error> {
+pub async fn connect(port: u16, database: &str) -> Result<Client, tokio_postgres::Error> {
     let text = format!("host=127.0.0.1 port={port} user={TRUSTED} dbname={database}");
     let (client, connection) = tokio_postgres::connect(&text, NoTls).await?;
     tokio::spawn(connection);
@@ -65,6 +65,12 @@ async fn connect(port: u16, database: &str) -> Result<Client, tokio_postgres::Er
 impl Server {
     /// A server of its own, for a test that ends it.
     pub fn start() -> Server {
+        Server::start_with(&[], "", |_| {})
+    }
+
+    /// A server of its own with these settings, these lines at the head of pg_hba.conf, and whatever
+    /// is put into its data folder.
+    pub fn start_with(settings: &[&str], rules: &str, furnish: impl FnOnce(&Path)) -> Server {
         let programs = programs().expect(MISSING);
         let folder =
             tempfile::Builder::new().prefix("ycsb-pg-").tempdir().expect("a temporary folder").keep();
@@ -94,29 +100,32 @@ impl Server {
             .expect(MISSING);
         assert!(initdb.status.success(), "initdb: {}", String::from_utf8_lossy(&initdb.stderr));
         let rules = format!(
-            "local all all trust\nhost all {TRUSTED} 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+            "{rules}local all all trust\nhost all {TRUSTED},root 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
         );
         fs::write(data.join("pg_hba.conf"), rules).expect("writing pg_hba.conf");
+        furnish(&data);
 
         let port =
             TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
         let script = r#"
             folder=$1; shift
             start() { "$@" >>"$folder/log" 2>&1 & server=$!; }
+            # The number of a server that has ended may be somebody else's by now.
+            mine() { [ "$(cut -d ' ' -f 4 "/proc/$server/stat" 2>/dev/null)" = "$$" ]; }
             start "$@"
             while read -r word; do
                 case $word in
-                    kill) kill -KILL $server; wait $server ;;
-                    stop) kill -INT $server; wait $server ;;
+                    kill) mine && kill -KILL $server; wait $server ;;
+                    stop) mine && kill -INT $server; wait $server ;;
                     # The last processes of a killed server may still be there: then it does not start.
-                    start) for try in 1 2 3 4 5 6 7 8 9 10; do
+                    start) for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
                         start "$@"
-                        sleep 0.3
+                        sleep 0.5
                         [ "$(head -n 1 "$folder/data/postmaster.pid")" = "$server" ] && break
                     done ;;
                 esac
             done
-            kill -QUIT $server; wait $server; rm -rf "$folder""#;
+            mine && kill -QUIT $server; wait $server; rm -rf "$folder""#;
         let watchdog = command(Path::new("sh"))
             .args(["-c", script, "sh"])
             .arg(&folder)
@@ -127,6 +136,7 @@ impl Server {
             .arg(&folder)
             .args(["-p", &port.to_string(), "-h", "127.0.0.1"])
             .args(["-c", "fsync=off", "-c", "max_connections=200", "-c", "log_statement=none"])
+            .args(settings.iter().flat_map(|setting| ["-c", setting]))
             .stdin(Stdio::piped())
             .process_group(0)
             .spawn()
@@ -143,7 +153,16 @@ impl Server {
     }
 }
 
-const NOBODY: u32 = 65534;
+/// Gives a file to the user that the server runs as, and to nobody else.
+pub fn belongs_to_the_server(file: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(file, fs::Permissions::from_mode(0o600)).expect("its mode");
+    if rustix::process::geteuid().is_root() {
+        chown(file, Some(NOBODY), Some(NOBODY)).expect("giving a file away");
+    }
+}
+
+pub const NOBODY: u32 = 65534;
 
 /// Waits for the first connection, and makes the user with a password. On a thread of its own,
 /// since the caller may be inside a runtime.

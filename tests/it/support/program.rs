@@ -294,6 +294,8 @@ pub struct ReplayedRow {
     pub last_start_ns: u64,
     pub attempts: u32,
     pub session: u32,
+    /// Of operations that went to the database in one request.
+    pub batch: Option<u64>,
 }
 
 impl Replayed {
@@ -315,6 +317,7 @@ impl Replayed {
                     last_start_ns: NEVER_NS,
                     attempts: 0,
                     session: 0,
+                    batch: None,
                 }));
             });
             scanned.expect("readable rows");
@@ -389,10 +392,12 @@ fn add_attempts(path: &Path, rows: &mut [ReplayedRow]) {
         let batch = batch.expect("readable rows");
         let numbers = |name| -> Int32Array { batch.column_by_name(name).expect(name).to_data().into() };
         let (attempts, sessions) = (numbers("attempts"), numbers("session"));
-        let last: Int64Array = batch.column_by_name("last_start_ns").expect("a column").to_data().into();
+        let longs = |name| -> Int64Array { batch.column_by_name(name).expect(name).to_data().into() };
+        let (last, batches) = (longs("last_start_ns"), longs("batch"));
         for (position, row) in rows[first..first + batch.num_rows()].iter_mut().enumerate() {
             row.attempts = attempts.value(position) as u32;
             row.session = sessions.value(position) as u32;
+            row.batch = (!batches.is_null(position)).then(|| batches.value(position) as u64);
             row.last_start_ns = if last.is_null(position) { NEVER_NS } else { last.value(position) as u64 };
         }
         first += batch.num_rows();

@@ -1,0 +1,225 @@
+//! `load` and `run`: the command lines of YCSB and go-ycsb, and reports that their users' scripts can
+//! go on reading. What real runs of both tools printed is in `tests/golden/reports`; the first line of
+//! each file says how it was made.
+
+use std::path::Path;
+
+use crate::support::program::{Folder, Ran, Replayed};
+
+/// What a real run of the tool printed.
+fn sample(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/reports").join(name);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|cause| panic!("{}: {cause}", path.display()));
+    text.split_once('\n').expect("a line that says where it comes from").1.to_owned()
+}
+
+/// A line with every number replaced: what is left is what a script looks for.
+fn shape(line: &str) -> String {
+    let mut shape = String::new();
+    for part in line.split_inclusive([' ', ',', '|', '"', '=', '[']) {
+        let (value, end) = match part.char_indices().next_back() {
+            Some((at, last)) if " ,|\"=[".contains(last) => part.split_at(at),
+            _ => (part, ""),
+        };
+        let end_bracket = value.ends_with(']');
+        let value = value.trim_end_matches(']');
+        let number = |text: &str| {
+            text.contains(|c: char| c.is_ascii_digit() || c == '∞')
+                && text.chars().all(|c| c.is_ascii_digit() || ".E-∞:".contains(c))
+        };
+        let unit = value.trim_end_matches(|c: char| c.is_alphabetic() || c == 'µ');
+        let shown = if number(value) || (number(unit) && value.ends_with('s')) { "#" } else { value };
+        shape += shown;
+        shape += if end_bracket { "]" } else { "" };
+        shape += end;
+    }
+    shape
+}
+
+fn shapes(text: &str) -> Vec<String> {
+    text.lines().map(shape).collect()
+}
+
+/// The lines of go-ycsb's output without its list of properties, whose order is random there.
+fn without_properties(text: &str) -> String {
+    let property = |line: &&str| line.starts_with('"') && line.ends_with('"');
+    text.lines().filter(|line| !property(line)).collect::<Vec<_>>().join("\n")
+}
+
+/// The result file that it named on standard error.
+fn result(ran: &Ran, folder: &Folder) -> Replayed {
+    let name =
+        ran.err.lines().rev().find_map(|line| line.strip_prefix("result: ")).expect("a result is named");
+    let replayed = Replayed::read(&folder.path(name));
+    replayed.assert_it_adds_up();
+    replayed
+}
+
+#[test]
+fn shapes_are_what_is_left_without_numbers() {
+    assert_eq!(shape("[READ], 95thPercentileLatency(us), 1109"), "[READ], 95thPercentileLatency(us), #");
+    assert_eq!(shape("READ   - Takes(s): 2.5, Count: 2500"), "READ   - Takes(s): #, Count: #");
+    assert_eq!(shape("Run finished, takes 2.504130905s"), "Run finished, takes #");
+    assert_eq!(shape("[READ: Count=911, 50=1077, 99.99=18191] "), "[READ: Count=#, #=#, #=#] ");
+}
+
+#[test]
+fn reports_of_load_and_run_have_every_line_of_ycsbs_in_its_order() {
+    let folder = Folder::new();
+    let load = folder.ok("load basic -s -P workloads/workloada -threads 4 -p basicdb.verbose=false");
+    assert_eq!(shapes(&load.out), shapes(&sample("ycsb-text-load-a.stdout.txt")));
+    assert_eq!(result(&load, &folder).rows.len(), 1000);
+    let run = folder.ok(
+        "run basic -P workloads/workloada -s -threads 4 -target 2000 -p operationcount=5000 -p status.interval=1 \
+         -p basicdb.simulatedelay=1 -p basicdb.randomizedelay=false -p basicdb.verbose=false",
+    );
+    assert_eq!(shapes(&run.out), shapes(&sample("ycsb-text-run-a-status.stdout.txt")));
+    assert!(!run.err.contains("warning"), "every setting is honoured: {}", run.err);
+    let replayed = result(&run, &folder);
+    assert_eq!((replayed.rows.len(), replayed.meta.sessions), (5000, 4));
+    assert_eq!(replayed.meta.closing_ns.len(), 4);
+    assert!(run.out.contains("\n[CLEANUP], Operations, 4\n"), "{}", run.out);
+
+    // The lines on standard error, from the first with operations on.
+    let status = |text: &str| -> Vec<String> {
+        let is_status = |line: &&str| line.contains(" current ops/sec; est completion in");
+        text.lines().filter(is_status).map(shape).collect()
+    };
+    let theirs = status(&sample("ycsb-text-run-a-status.stderr.txt"));
+    let ours = status(&run.err);
+    assert!(!ours.is_empty() && ours.iter().all(|line| *line == theirs[1]), "{ours:#?}\n{theirs:#?}");
+}
+
+#[test]
+fn reports_follow_the_measurement_properties_of_ycsb() {
+    let folder = Folder::new();
+    let run = folder.ok("run basic -P workloads/workloade -threads 1 -p hdrhistogram.percentiles=95,99");
+    assert_eq!(shapes(&run.out), shapes(&sample("ycsb-0.17.0-text-run-e.stdout.txt")));
+    let run = folder
+        .ok("run basic -P workloads/workloada -threads 2 -target 5000 -p measurement.interval=both \
+         -p hdrhistogram.percentiles=50,90,95,99,99.9,99.99");
+    // The sample measures the intended times of CLEANUP too; those do not exist.
+    let known: Vec<_> = shapes(&sample("ycsb-text-run-a-intended-both.stdout.txt"));
+    let ours = shapes(&run.out);
+    assert!(ours.iter().all(|line| known.contains(line)), "{ours:#?}");
+    let missing: Vec<_> = known.iter().filter(|line| !ours.contains(line)).collect();
+    assert!(missing.is_empty(), "{missing:#?}");
+
+    let exported =
+        folder.ok("run basic -P workloads/workloada -threads 2 -p exportfile=report.txt -p exporter=x.Y");
+    assert_eq!(exported.out, "");
+    let report = std::fs::read_to_string(folder.path("report.txt")).expect("the report");
+    assert!(report.starts_with("[OVERALL], RunTime(ms), "), "{report}");
+    assert!(exported.err.contains("warning: exporter (-p) has no effect"), "{}", exported.err);
+}
+
+#[cfg(feature = "sqlite")]
+#[test]
+fn failures_are_reported_where_each_tool_has_them() {
+    let folder = Folder::new();
+    folder.ok("load sqlite -P workloads/workloada --url t.db -threads 1 -p recordcount=500");
+    let both = "-P workloads/workloada --url t.db -p recordcount=1000 -p requestdistribution=uniform";
+    let run = folder.ok(&format!("run sqlite -threads 1 {both}"));
+    // The two tools give a missing row different names, so the status is left out.
+    let status = |text: &str| -> Vec<String> {
+        let bare = |line: String| line.replace("Return=NOT_FOUND", "Return=ERROR");
+        shapes(text).into_iter().map(bare).collect()
+    };
+    assert_eq!(status(&run.out), status(&sample("ycsb-text-run-a-failures.stdout.txt")));
+
+    folder.ok(
+        "load sqlite -P workloads/workloada --url go.db --threads 1 -p recordcount=500 -p requestdistribution=uniform",
+    );
+    let both = both.replace("t.db", "go.db");
+    let run = folder.ok(&format!("run sqlite --threads 1 -p operationcount=6 {both} --seed 3"));
+    let lines = shapes(&without_properties(&run.out));
+    let known = shapes(&without_properties(&sample("go-ycsb-run-a-errors.stdout.txt")));
+    let unknown: Vec<_> =
+        lines.iter().filter(|line| !known.contains(line) && !line.starts_with("READ   -")).collect();
+    assert!(unknown.is_empty(), "{unknown:#?}\n{known:#?}");
+    assert!(lines.iter().any(|line| line.starts_with("READ_ERROR - Takes(s): #, Count: #")), "{lines:#?}");
+}
+
+#[test]
+fn reports_of_go_ycsb_have_every_line_of_its() {
+    let folder = Folder::new();
+    let load = folder.ok("load basic -P workloads/workloada --threads 1 -p insertcount=1000");
+    assert_eq!(
+        shapes(&without_properties(&load.out)),
+        shapes(&without_properties(&sample("go-ycsb-load-a.stdout.txt")))
+    );
+    assert!(load.out.contains("\"recordcount\"=\"1000\"\n"), "{}", load.out);
+    let keys = std::process::Command::new(env!("CARGO_BIN_EXE_ycsb-trace"))
+        .args(["inspect", "--json", "traces/go_workloada.load.parquet"])
+        .current_dir(folder.path("."))
+        .output()
+        .expect("the program starts");
+    let footer = String::from_utf8(keys.stdout).expect("UTF-8");
+    assert!(footer.contains("go-ycsb"), "its keys are go-ycsb's: {footer}");
+
+    let plain = folder.ok(
+        "run basic -P workloads/workloadf --threads 4 --target 1000 --interval 1 -p operationcount=2500 \
+         -p basicdb.simulatedelay=3",
+    );
+    // An update inside a read-modify-write is not measured apart.
+    let known: Vec<_> = shapes(&without_properties(&sample("go-ycsb-run-f-plain.stdout.txt")));
+    let known_without: Vec<_> = known.iter().filter(|line| !line.starts_with("UPDATE")).collect();
+    let ours = shapes(&without_properties(&plain.out));
+    let (head, tail) = (&ours[..3], &ours[ours.len() - 5..]);
+    assert_eq!(head.iter().collect::<Vec<_>>(), known_without[..3]);
+    assert_eq!(tail.iter().collect::<Vec<_>>(), known_without[known_without.len() - 5..]);
+    assert!(ours.len() > 8, "interval lines between them: {ours:#?}");
+    for style in ["json", "table"] {
+        let run = folder.ok(&format!("run basic -P workloads/workloada --threads 1 -p outputstyle={style}"));
+        let theirs = sample(&format!("go-ycsb-run-a-{style}.stdout.txt"));
+        let tail = |text: &str| -> Vec<String> {
+            let text = without_properties(text);
+            let from = text.lines().position(|line| line.starts_with("Run finished")).expect("an end");
+            // The width of a table follows its numbers.
+            let bare = |line: String| line.replace(['-', ' '], "");
+            text.lines().skip(from).map(shape).map(bare).collect()
+        };
+        assert_eq!(tail(&run.out), tail(&theirs), "{style}");
+    }
+}
+
+#[test]
+fn whose_command_line_it_is_decides_the_report_and_a_flag_overrules() {
+    let folder = Folder::new();
+    let ycsb = folder.ok("load basic -P workloads/workloada -threads 1");
+    assert!(ycsb.out.starts_with("[OVERALL], RunTime(ms), "), "{}", ycsb.out);
+    let forced = folder.ok("load basic -P workloads/workloada -threads 1 --report go-ycsb");
+    assert!(forced.out.contains("\nINSERT - Takes(s): "), "{}", forced.out);
+    assert!(forced.err.contains("traces/workloada.load.parquet is there already"), "{}", forced.err);
+    // Another content: another file, and the first is left as it is.
+    let other = folder.ok("load basic -P workloads/workloada -threads 1 -p recordcount=7");
+    assert!(other.err.contains("trace: traces/workloada-2.load.parquet (7 operations)"), "{}", other.err);
+    let run = folder.ok("run basic -P workloads/workloada -threads 1");
+    assert!(run.err.contains("trace: traces/workloada.run.parquet"), "beside its load trace: {}", run.err);
+    assert_eq!(folder.names("traces").len(), 3);
+}
+
+#[test]
+fn what_is_not_honoured_is_named_and_mistakes_are_refused() {
+    let folder = Folder::new();
+    let warned = folder.ok(
+        "load basic -P workloads/workloada -threads 1 -p warmuptime=5 -p pg.host=s3cret -p recordcuont=5 \
+         -p measurementtype=raw -p silence=false",
+    );
+    for name in ["warmuptime", "pg.host", "measurementtype", "silence", "recordcuont"] {
+        assert!(warned.err.contains(name), "{name}: {}", warned.err);
+    }
+    assert!(!warned.err.contains("s3cret"), "{}", warned.err);
+    for (line, complaint) in [
+        ("load", "which database?"),
+        ("load nosuchdb -P workloads/workloada", "no database is called \"nosuchdb\""),
+        ("load basic -P nowhere.properties", "nowhere.properties"),
+        ("load basic -P workloads/workloada --report pdf", "there is no such form"),
+        ("run basic -P workloads/workloada -threads 0", "threads"),
+        ("run basic -P workloads/workloada -p basicdb.simulatedelay=soon", "basicdb.simulatedelay"),
+    ] {
+        let refused = folder.run(line).expect_code(2);
+        assert!(refused.err.contains(complaint), "{line}: {}", refused.err);
+        assert_eq!(refused.out.lines().filter(|line| line.contains("OVERALL")).count(), 0);
+    }
+}
