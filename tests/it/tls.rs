@@ -298,7 +298,7 @@ fn libpqs_variables_and_files_of_the_home_folder_are_read() {
     };
     let place = [("PGHOST", "localhost"), ("PGPORT", &port), ("PGDATABASE", "postgres")];
     let with = |more: &[(&'static str, &'static str)]| -> Vec<(&str, &str)> {
-        place.iter().copied().map(|(name, value)| (name, value)).chain(more.iter().copied()).collect()
+        place.iter().copied().chain(more.iter().copied()).collect()
     };
     let ran = run(&with(&[("PGUSER", HOLDER), ("PGSSLMODE", "verify-full")])).expect_code(3);
     assert!(ran.err.contains("table usertable"), "we got in: {}", ran.err);

@@ -306,7 +306,7 @@ impl Driver for Postgres {
                 ("durability", "the server's: an acknowledged write is on a majority of its replicas"),
                 UPDATE,
             ],
-            tested_against: "PostgreSQL in its place, not CockroachDB itself",
+            tested_against: "PostgreSQL behind a proxy with CockroachDB's errors and words, not CockroachDB itself",
         },
         Kind {
             names: &["yugabyte", "ysql", "yugabytedb"],
@@ -319,7 +319,7 @@ impl Driver for Postgres {
                 ("durability", "the server's: an acknowledged write is on a majority of its replicas"),
                 UPDATE,
             ],
-            tested_against: "PostgreSQL in its place, not YugabyteDB itself",
+            tested_against: "PostgreSQL behind a proxy with several nodes and yb_servers(), not YugabyteDB itself",
         },
     ];
     const BLOCKING: bool = false;

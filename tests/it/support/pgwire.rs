@@ -266,8 +266,7 @@ fn serve(shared: &Arc<Shared>, node: usize, mut client: TcpStream, server: u16) 
         std::thread::spawn(move || {
             let mut ready = false;
             let mut held: Vec<u8> = Vec::new();
-            loop {
-                let Ok(frame) = Frame::read(&mut server, false) else { break };
+            while let Ok(frame) = Frame::read(&mut server, false) {
                 let fault =
                     if ready { after.lock().expect("no panic").first().copied().flatten() } else { None };
                 held.extend(frame.bytes());
