@@ -10,7 +10,7 @@ import duckdb
 import xxhash
 
 KINDS = ["INSERT", "READ", "UPDATE", "SCAN", "READ_MODIFY_WRITE", "DELETE"]
-COLUMNS = "op_id, op, key, fields, values, value_seed, value_lens, scan_len, at_ns, after"
+COLUMNS = "op_id, op, key, fields, values, value_seed, value_lens, scan_len, at_ns, after, txn"
 
 
 def unsigned(number, size):
@@ -21,9 +21,14 @@ def numbers(items):
     return unsigned(len(items), 4) + b"".join(unsigned(item, 4) for item in items)
 
 
-def row_bytes(op_id, op, key, fields, values, value_seed, value_lens, scan_len, at_ns, after):
+def row_bytes(op_id, op, key, fields, values, value_seed, value_lens, scan_len, at_ns, after, txn):
     key = key.encode()
-    parts = [unsigned(op_id, 8), bytes([KINDS.index(op)]), unsigned(len(key), 4), key]
+    if txn is None:
+        kind = bytes([KINDS.index(op)])
+    else:
+        # A statement trace: the name of the statement, and its transaction.
+        kind = bytes([255, len(op.encode())]) + op.encode() + unsigned(txn, 8)
+    parts = [unsigned(op_id, 8), kind, unsigned(len(key), 4), key]
     parts.append(unsigned(-1, 4) if fields is None else numbers(fields))
     if values is not None:
         parts += [numbers([len(value) for value in values]), b"\1", *values]

@@ -181,7 +181,8 @@ fn kind_named(name: &str) -> Option<OpKind> {
     }
     // A statement's name is known when the trace is open, and that is after the gates are read.
     let upper = OpKind::from_name(&name.to_ascii_uppercase());
-    let is_name = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    let is_name = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        && !["response", "service", "lag"].contains(&name);
     upper.or_else(|| is_name.then(|| OpKind::register(name)).flatten())
 }
 

@@ -191,5 +191,5 @@ fn the_content_hash_is_what_the_readme_of_traces_says() {
         .output()
         .expect("Python starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 4);
+    assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 5);
 }

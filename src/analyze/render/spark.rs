@@ -46,7 +46,8 @@ fn bar(ns: u64, low: u64, high: u64) -> char {
     let log = |ns: u64| (ns.max(1) as f64).ln();
     let span = log(high) - log(low);
     let share = if span > 0.0 { (log(ns) - log(low)) / span } else { 0.0 };
-    BARS[((share * BARS.len() as f64) as usize).min(BARS.len() - 1)]
+    // Three quarters are three quarters, whatever the last bits of the logarithms say.
+    BARS[((share * BARS.len() as f64 + 1e-9) as usize).min(BARS.len() - 1)]
 }
 
 #[cfg(test)]
