@@ -18,7 +18,7 @@ use thiserror::Error;
 
 use self::statements::{Call, no_sql};
 use crate::op::{Op, OpKind, Outcome, Status};
-use crate::statement::{Schema, Statements, Table};
+use crate::statement::{Schema, Statements, Table, is_name};
 
 /// Where and how to reach a database, as the user said it. No I/O has happened yet.
 #[derive(Clone, Default)]
@@ -82,12 +82,6 @@ impl TableSpec {
             None => Ok(()),
         }
     }
-}
-
-fn is_name(text: &str) -> bool {
-    !text.is_empty()
-        && !text.starts_with(|first: char| first.is_ascii_digit())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 /// What may be done to the table before the run.
@@ -345,7 +339,7 @@ mod sql;
 
 pub mod statements;
 
-#[cfg(any(feature = "mysql", feature = "redis"))]
+#[cfg(any(feature = "mysql", feature = "redis", feature = "postgres"))]
 mod url;
 
 // The table of databases: one row each. A driver with several kinds (dialects) has one row.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::{KEY, TableSpec};
-use crate::op::{Field, OpKind};
+use crate::op::{Field, OpKind, Outcome, Recovery, Status};
 
 /// How a database writes the parameters of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,6 +125,21 @@ pub fn insert_rows(
         text.push(')');
     }
     Ok(text)
+}
+
+/// The outcome of an operation on one row, by the number of rows it found.
+#[inline]
+pub fn found(rows: Result<u32, Outcome>) -> Outcome {
+    match rows {
+        Ok(0) => Outcome::bare(Status::NotFound),
+        Ok(rows) => Outcome::ok(rows),
+        Err(failure) => failure,
+    }
+}
+
+/// What a lost connection means. `wrote`: the request may have had its effect.
+pub const fn lost_connection(wrote: bool) -> (Status, Recovery) {
+    (Status::Unavailable, if wrote { Recovery::Ambiguous } else { Recovery::Reconnect })
 }
 
 /// What is sent for each kind of operation in the trace, for the record: the statement of the first

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, ToSql, ffi};
 
-use super::sql::{self, Placeholder, Statements, Wording};
+use super::sql::{self, Placeholder, Statements, Wording, found};
 use super::{Driver, KEY, Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
 use self::statements::Calls;
 use super::statements::Call;
@@ -493,11 +493,7 @@ impl SqliteSession {
         if let Err(refusal) = self.ensure(kind, fields) {
             return refusal;
         }
-        match self.change(op, kind, fields) {
-            Ok(0) => Outcome::bare(Status::NotFound),
-            Ok(rows) => Outcome::ok(rows),
-            Err(error) => failure(&error),
-        }
+        found(self.change(op, kind, fields).map_err(|error| failure(&error)))
     }
 }
 
@@ -506,11 +502,7 @@ impl Session for SqliteSession {
         if let Err(refusal) = self.ensure(OpKind::Read, op.fields) {
             return refusal;
         }
-        match self.fetch(op, OpKind::Read, rows) {
-            Ok(0) => Outcome::bare(Status::NotFound),
-            Ok(count) => Outcome::ok(count),
-            Err(error) => failure(&error),
-        }
+        found(self.fetch(op, OpKind::Read, rows).map_err(|error| failure(&error)))
     }
 
     async fn update(&mut self, op: &Op<'_>) -> Outcome {

@@ -62,7 +62,7 @@ pub fn parse(text: &str, schemes: &[&'static str]) -> Result<Url, &'static str> 
 }
 
 /// Characters for their percent-encoding.
-fn decode(text: &str) -> Option<String> {
+pub fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, tail)) = rest.split_first() {

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use self::jvm::{Complaint, Helper, NoMachine, Request};
 use self::products::{Limit, Product};
-use super::sql::{self, Placeholder, Statements, Wording};
+use super::sql::{self, Placeholder, Statements, Wording, found};
 use super::{Driver, KEY, Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
 use super::statements::Call;
 use crate::op::{Field, Op, OpKind, Outcome, Recovery, Status};
@@ -829,14 +829,6 @@ impl Session for JdbcSession {
 
     async fn call<R: Rows>(&mut self, call: &Call<'_>, _rows: &mut R) -> Outcome {
         self.execute_call(call)
-    }
-}
-
-fn found(rows: Result<u32, Outcome>) -> Outcome {
-    match rows {
-        Ok(0) => Outcome::bare(Status::NotFound),
-        Ok(rows) => Outcome::ok(rows),
-        Err(failure) => failure,
     }
 }
 

@@ -23,7 +23,7 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, DriverError, Error, IoError, Params, Row, Statement, Value};
 
 use self::target::{Address, SslMode};
-use super::sql::{self, Placeholder, Statements, Wording};
+use super::sql::{self, Placeholder, Statements, Wording, found, lost_connection};
 use super::{Driver, KEY, Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
 use super::statements::Call;
 use crate::op::{Field, Op, OpKind, Outcome, Recovery, Status};
@@ -773,10 +773,6 @@ fn failure(error: &Error, wrote: bool) -> Outcome {
     }
 }
 
-const fn lost_connection(wrote: bool) -> (Status, Recovery) {
-    (Status::Unavailable, if wrote { Recovery::Ambiguous } else { Recovery::Reconnect })
-}
-
 /// What an error number means here; the rest goes by its SQLSTATE.
 fn classify(code: u16, state: &str, wrote: bool) -> (Status, Recovery) {
     match code {
@@ -882,14 +878,6 @@ impl MySqlSession {
         let statement = self.locking.clone().expect("just prepared");
         let read = found(self.fetch_by(statement, op, &[], false, rows).await);
         if read.status == Status::Ok { self.update(op).await } else { read }
-    }
-}
-
-fn found(rows: Result<u32, Outcome>) -> Outcome {
-    match rows {
-        Ok(0) => Outcome::bare(Status::NotFound),
-        Ok(rows) => Outcome::ok(rows),
-        Err(failure) => failure,
     }
 }
 

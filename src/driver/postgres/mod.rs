@@ -29,7 +29,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use self::settings::{Discovery, Place, Settings, Spread, Wanted};
 use self::tls::Mode;
-use super::sql::{self, Placeholder, Statements, Wording};
+use super::sql::{self, Placeholder, Statements, Wording, found, lost_connection};
 use super::statements::Call;
 use super::{Driver, KEY, Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
 use crate::op::{Field, Op, OpKind, Outcome, Recovery, Status};
@@ -1188,10 +1188,6 @@ fn copied(text: &mut BytesMut, value: &[u8]) {
 /// SQL's code for it, which clients are to use for what they notice themselves.
 const CONNECTION_FAILURE: &str = "08006";
 
-const fn lost_connection(wrote: bool) -> (Status, Recovery) {
-    (Status::Unavailable, if wrote { Recovery::Ambiguous } else { Recovery::Reconnect })
-}
-
 /// What an SQLSTATE means here. The specific codes come before their classes.
 fn classify(code: &str, message: &str, wrote: bool) -> (Status, Recovery) {
     match code {
@@ -1281,14 +1277,6 @@ impl Session for PostgresSession {
         // After a failed COMMIT this only earns a warning.
         let _ = self.client.batch_execute("ROLLBACK").await;
         outcome
-    }
-}
-
-fn found(rows: Result<u32, Outcome>) -> Outcome {
-    match rows {
-        Ok(0) => Outcome::bare(Status::NotFound),
-        Ok(rows) => Outcome::ok(rows),
-        Err(failure) => failure,
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::driver::TargetError;
+use crate::driver::{TargetError, url};
 
 /// What a connection string says, by keyword.
 pub type Keywords = BTreeMap<&'static str, String>;
@@ -204,20 +204,9 @@ fn url(text: &str) -> Option<Vec<(String, String)>> {
     Some(pairs)
 }
 
-/// A text with its `%41` replaced.
+/// A text with its `%41` replaced; libpq has no place for a zero byte.
 fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || char::from(rest.next()?).to_digit(16);
-        let value = digit()? * 16 + digit()?;
-        bytes.push(u8::try_from(value).ok().filter(|&byte| byte != 0)?);
-    }
-    String::from_utf8(bytes).ok()
+    url::decode(text).filter(|text| !text.contains('\0'))
 }
 
 /// `key = value` pairs: blanks around the `=`, values in quotes, backslashes before what is meant as it is.
