@@ -247,24 +247,36 @@ pub fn run(args: &GenerateArgs) -> Result<Verdict> {
     let shards = shards(args)?;
     create_folder(args)?;
     let stop = signals()?;
+    write_phases(args, &shards, |phase, shard, load_hash| {
+        let plan = GenPlan {
+            spec: &spec,
+            seed: args.seed,
+            phase,
+            values: match args.values {
+                Values::Inline => ValueMode::Inline,
+                Values::Seeded => ValueMode::Seeded,
+            },
+            arrival: arrival.filter(|_| phase == Phase::Run),
+            jobs: jobs(args),
+            shard,
+            load_hash,
+        };
+        write(&plan, args, &stop)
+    })
+}
+
+/// Writes the files of every phase and shard; `write` is told the hash of the load trace when it makes
+/// the run trace, and returns nothing if it was interrupted.
+fn write_phases(
+    args: &GenerateArgs,
+    shards: &[Option<(u64, u64)>],
+    mut write: impl FnMut(Phase, Option<(u64, u64)>, Option<String>) -> Result<Option<TraceMeta>>,
+) -> Result<Verdict> {
     let mut load_hash = None;
-    for &phase in phases {
+    for &phase in args.phase.list() {
         let mut hash = 0u128;
-        for &shard in &shards {
-            let plan = GenPlan {
-                spec: &spec,
-                seed: args.seed,
-                phase,
-                values: match args.values {
-                    Values::Inline => ValueMode::Inline,
-                    Values::Seeded => ValueMode::Seeded,
-                },
-                arrival: arrival.filter(|_| phase == Phase::Run),
-                jobs: jobs(args),
-                shard,
-                load_hash: load_hash.clone(),
-            };
-            let Some(meta) = write(&plan, args, &stop)? else { return Ok(Verdict::Interrupted) };
+        for &shard in shards {
+            let Some(meta) = write(phase, shard, load_hash.clone())? else { return Ok(Verdict::Interrupted) };
             hash = hash.wrapping_add(u128::from_str_radix(&meta.content_hash, 16).unwrap_or(0));
         }
         if phase == Phase::Load && args.shard.is_none() {
@@ -293,35 +305,54 @@ fn write(plan: &GenPlan<'_>, args: &GenerateArgs, stop: &AtomicBool) -> Result<O
     if !args.force
         && let Some(meta) = generate::existing(plan, &path)?
     {
-        say!(
-            "{} is there already, with the same content ({} operations)",
-            path.display(),
-            count_text(meta.rows)
-        )?;
-        return Ok(Some(meta));
+        return already_there(&path, meta, "operations");
     }
     let ops = plan.ops();
-    let mut progress =
-        Progress::new(&format!("gen {}", plan.phase.name()), ops.end - ops.start, PLAIN_INTERVAL);
+    let made = with_progress(plan.phase, ops.end - ops.start, |on_rows| {
+        generate::generate(plan, &path, stop, on_rows)
+    })?;
+    finish(&path, made, |meta| {
+        let mix: Vec<String> =
+            meta.op_counts.iter().map(|(op, &count)| format!("{op} {}", count_text(count))).collect();
+        let mix = if mix.is_empty() { String::new() } else { format!(" ({})", mix.join(", ")) };
+        format!("{} operations{mix}", count_text(meta.rows))
+    })
+}
+
+/// Says that the trace need not be written.
+fn already_there(path: &Path, meta: TraceMeta, unit: &str) -> Result<Option<TraceMeta>> {
+    let rows = count_text(meta.rows);
+    say!("{} is there already, with the same content ({rows} {unit})", path.display())?;
+    Ok(Some(meta))
+}
+
+/// Runs `generate`, which reports how much of `total` is done now and then.
+fn with_progress<T>(phase: Phase, total: u64, generate: impl FnOnce(&mut dyn FnMut(u64)) -> T) -> T {
+    let mut progress = Progress::new(&format!("gen {}", phase.name()), total, PLAIN_INTERVAL);
     let mut done = 0;
-    let made = generate::generate(plan, &path, stop, |rows| {
-        done += rows;
+    let made = generate(&mut |more| {
+        done += more;
         progress.set(done, "");
     });
     progress.finish();
-    let Some(meta) = made? else {
+    made
+}
+
+/// Says what was written (`what` of it), or that it was interrupted.
+fn finish(
+    path: &Path,
+    made: Option<TraceMeta>,
+    what: impl FnOnce(&TraceMeta) -> String,
+) -> Result<Option<TraceMeta>> {
+    let Some(meta) = made else {
         note!("interrupted: {} was not finished and is removed", path.display());
         return Ok(None);
     };
-    let bytes = std::fs::metadata(&path).map_or(0, |file| file.len());
-    let mix: Vec<String> =
-        meta.op_counts.iter().map(|(op, &count)| format!("{op} {}", count_text(count))).collect();
-    let mix = if mix.is_empty() { String::new() } else { format!(" ({})", mix.join(", ")) };
+    let bytes = std::fs::metadata(path).map_or(0, |file| file.len());
     say!(
-        "{}: {} operations{}, {}, seed {}, content {}",
+        "{}: {}, {}, seed {}, content {}",
         path.display(),
-        count_text(meta.rows),
-        mix,
+        what(&meta),
         bytes_text(bytes),
         meta.seed,
         &meta.content_hash[..16]

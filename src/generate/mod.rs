@@ -67,17 +67,13 @@ pub enum Arrival {
 }
 
 impl Arrival {
-    fn per_second(self) -> f64 {
-        match self {
-            Arrival::Uniform { per_second } | Arrival::Poisson { per_second } => per_second,
-        }
-    }
-
-    fn process(self) -> &'static str {
-        match self {
-            Arrival::Uniform { .. } => "uniform",
-            Arrival::Poisson { .. } => "poisson",
-        }
+    /// As a trace's footer has it.
+    fn meta(self) -> ArrivalMeta {
+        let (process, per_second) = match self {
+            Arrival::Uniform { per_second } => ("uniform", per_second),
+            Arrival::Poisson { per_second } => ("poisson", per_second),
+        };
+        ArrivalMeta { process: process.to_owned(), per_second }
     }
 
     /// The gap before operation `index`, ns; whole nanoseconds, so that sums do not depend on the
@@ -103,6 +99,45 @@ impl Arrival {
             Arrival::Poisson { .. } => gaps_ns,
         }
     }
+}
+
+/// Part `index` of `count` about equal parts of `total`; all of it without a shard.
+fn share(total: u64, shard: Option<(u64, u64)>) -> Range<u64> {
+    let (index, count) = shard.unwrap_or((0, 1));
+    let bound = |part: u64| (u128::from(total) * u128::from(part) / u128::from(count)) as u64;
+    bound(index)..bound(index + 1)
+}
+
+/// `workloada.run.parquet`, or `workloada.run.0-of-3.parquet`.
+fn file_name(name: &str, phase: Phase, shard: Option<(u64, u64)>) -> String {
+    let phase = phase.name();
+    match shard {
+        None => format!("{name}.{phase}.parquet"),
+        Some((index, count)) => format!("{name}.{phase}.{index}-of-{count}.parquet"),
+    }
+}
+
+/// The footer of the trace that is at `path` already, if it is what would be written there again
+/// (`is_same`); an error if something else is there.
+fn existing_trace(path: &Path, is_same: impl FnOnce(&TraceMeta) -> bool) -> Result<Option<TraceMeta>> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let found: TraceMeta = crate::trace::open(path)
+        .and_then(|opened| opened.expect(crate::trace::FileKind::Trace))
+        .and_then(|opened| opened.meta())
+        .with_context(|| {
+            format!("{} is in the way; move it, or use --force to replace it", path.display())
+        })?;
+    if is_same(&found) {
+        return Ok(Some(found));
+    }
+    bail!(
+        "{} holds another trace (seed {}, {} operations); use --force to replace it, or -o for another folder",
+        path.display(),
+        found.seed,
+        found.rows
+    );
 }
 
 /// What to generate.
@@ -137,19 +172,12 @@ impl GenPlan<'_> {
 
     /// The operations in this file.
     pub fn ops(&self) -> Range<u64> {
-        let total = self.total_ops();
-        let (index, count) = self.shard.unwrap_or((0, 1));
-        let bound = |part: u64| (u128::from(total) * u128::from(part) / u128::from(count)) as u64;
-        bound(index)..bound(index + 1)
+        share(self.total_ops(), self.shard)
     }
 
     /// `workloada.run.parquet`, or `workloada.run.0-of-3.parquet`.
     pub fn file_name(&self) -> String {
-        let (name, phase) = (&self.spec.name, self.phase.name());
-        match self.shard {
-            None => format!("{name}.{phase}.parquet"),
-            Some((index, count)) => format!("{name}.{phase}.{index}-of-{count}.parquet"),
-        }
+        file_name(&self.spec.name, self.phase, self.shard)
     }
 
     /// Rows per chunk: a multiple of [`SEEK_OPS`].
@@ -174,10 +202,7 @@ impl GenPlan<'_> {
         meta.first_op_id = self.ops().start;
         meta.shard = self.shard.map(|(index, count)| Shard { index, count, total_rows: self.total_ops() });
         meta.values = self.values.name().to_owned();
-        meta.arrival = self.arrival.map(|arrival| ArrivalMeta {
-            process: arrival.process().to_owned(),
-            per_second: arrival.per_second(),
-        });
+        meta.arrival = self.arrival.map(Arrival::meta);
         meta.shapes = shapes(spec, self.phase);
         meta.properties = properties(spec);
         meta.load_hash = self.load_hash.clone();
@@ -383,36 +408,21 @@ const LOAD_PROPERTIES: &[&str] = &[
 
 /// Is there a trace at `path` that this plan would write again? An error if something else is there.
 pub fn existing(plan: &GenPlan<'_>, path: &Path) -> Result<Option<TraceMeta>> {
-    if !path.exists() {
-        return Ok(None);
-    }
-    let found: TraceMeta = crate::trace::open(path)
-        .and_then(|opened| opened.expect(crate::trace::FileKind::Trace))
-        .and_then(|opened| opened.meta())
-        .with_context(|| {
-            format!("{} is in the way; move it, or use --force to replace it", path.display())
-        })?;
-    let mut wanted = plan.meta();
-    wanted.rows = found.rows;
-    wanted.op_counts = found.op_counts.clone();
-    wanted.dependent_ops = found.dependent_ops;
-    wanted.content_hash = found.content_hash.clone();
-    wanted.load_hash = found.load_hash.clone();
-    let matters = |name: &str| plan.phase == Phase::Run || LOAD_PROPERTIES.contains(&name);
-    let values = |meta: &TraceMeta| -> BTreeMap<String, String> {
-        let used = meta.properties.iter().filter(|(name, _)| matters(name));
-        used.map(|(name, property)| (name.clone(), property.value.clone())).collect()
-    };
-    if values(&found) == values(&wanted) {
-        wanted.properties = found.properties.clone();
-    }
-    if found == wanted {
-        return Ok(Some(found));
-    }
-    bail!(
-        "{} holds another trace (seed {}, {} operations); use --force to replace it, or -o for another folder",
-        path.display(),
-        found.seed,
-        found.rows
-    );
+    existing_trace(path, |found| {
+        let mut wanted = plan.meta();
+        wanted.rows = found.rows;
+        wanted.op_counts = found.op_counts.clone();
+        wanted.dependent_ops = found.dependent_ops;
+        wanted.content_hash = found.content_hash.clone();
+        wanted.load_hash = found.load_hash.clone();
+        let matters = |name: &str| plan.phase == Phase::Run || LOAD_PROPERTIES.contains(&name);
+        let values = |meta: &TraceMeta| -> BTreeMap<String, String> {
+            let used = meta.properties.iter().filter(|(name, _)| matters(name));
+            used.map(|(name, property)| (name.clone(), property.value.clone())).collect()
+        };
+        if values(found) == values(&wanted) {
+            wanted.properties = found.properties.clone();
+        }
+        *found == wanted
+    })
 }

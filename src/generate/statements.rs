@@ -7,12 +7,12 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use super::Arrival;
+use super::{Arrival, existing_trace, file_name, share};
 use crate::op::OpKind;
 use crate::statement::Statements;
-use crate::trace::meta::{ArrivalMeta, Phase, PropertyMeta, Shard, TraceMeta};
+use crate::trace::meta::{Phase, PropertyMeta, Shard, TraceMeta};
 use crate::trace::ops::{ChunkBuilder, ChunkEncoder, EncodedChunk, Row, RowValues, TraceWriter};
 use crate::workload::oltp::{Maker, OltpSpec, RowOf};
 
@@ -59,19 +59,12 @@ impl StatementPlan<'_> {
 
     /// The transactions in this file.
     pub fn part(&self) -> Range<u64> {
-        let total = self.total();
-        let (index, count) = self.shard.unwrap_or((0, 1));
-        let bound = |part: u64| (u128::from(total) * u128::from(part) / u128::from(count)) as u64;
-        bound(index)..bound(index + 1)
+        share(self.total(), self.shard)
     }
 
     /// `oltp_insert.run.parquet`, or `oltp_insert.run.0-of-3.parquet`.
     pub fn file_name(&self) -> String {
-        let (name, phase) = (&self.spec.name, self.phase.name());
-        match self.shard {
-            None => format!("{name}.{phase}.parquet"),
-            Some((index, count)) => format!("{name}.{phase}.{index}-of-{count}.parquet"),
-        }
+        file_name(&self.spec.name, self.phase, self.shard)
     }
 
     fn statements(&self) -> &Statements {
@@ -87,10 +80,7 @@ impl StatementPlan<'_> {
         meta.seed = self.seed;
         meta.table = self.spec.schema.tables[0].name.clone();
         meta.shard = self.shard.map(|(index, count)| Shard { index, count, total_rows: self.total() });
-        meta.arrival = self.arrival.map(|arrival| ArrivalMeta {
-            process: arrival.process().to_owned(),
-            per_second: arrival.per_second(),
-        });
+        meta.arrival = self.arrival.map(Arrival::meta);
         let property = |(name, setting): (&str, crate::workload::Setting)| {
             (name.to_owned(), PropertyMeta { value: setting.value, source: setting.source.to_string() })
         };
@@ -239,15 +229,6 @@ fn make(
 
 /// Is there a trace at `path` that this plan would write again? An error if something else is there.
 pub fn existing(plan: &StatementPlan<'_>, path: &Path) -> Result<Option<TraceMeta>> {
-    if !path.exists() {
-        return Ok(None);
-    }
-    let found: TraceMeta = crate::trace::open(path)
-        .and_then(|opened| opened.expect(crate::trace::FileKind::Trace))
-        .and_then(|opened| opened.meta())
-        .with_context(|| {
-            format!("{} is in the way; move it, or use --force to replace it", path.display())
-        })?;
     // What only the rows can tell makes no difference, nor where an option was set.
     let bare = |meta: &TraceMeta| {
         let mut bare = TraceMeta { rows: 0, first_op_id: 0, load_hash: None, ..meta.clone() };
@@ -256,13 +237,5 @@ pub fn existing(plan: &StatementPlan<'_>, path: &Path) -> Result<Option<TraceMet
         bare.properties.values_mut().for_each(|property| property.source.clear());
         bare
     };
-    if bare(&found) == bare(&plan.meta()) {
-        return Ok(Some(found));
-    }
-    bail!(
-        "{} holds another trace (seed {}, {} operations); use --force to replace it, or -o for another folder",
-        path.display(),
-        found.seed,
-        found.rows
-    );
+    existing_trace(path, |found| bare(found) == bare(&plan.meta()))
 }

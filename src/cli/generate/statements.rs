@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 
 use super::{GenerateArgs, Values, arrival, shards, signals};
 use crate::cli::Verdict;
-use crate::cli::progress::{PLAIN_INTERVAL, Progress, bytes_text, count_text};
+use crate::cli::progress::count_text;
 use crate::cli::say::{note, say};
 use crate::generate::statements::{self, StatementPlan};
 use crate::trace::meta::{Phase, TraceMeta};
@@ -37,28 +37,19 @@ pub fn run(args: &GenerateArgs, found: &Found) -> Result<Verdict> {
     let shards = shards(args)?;
     super::create_folder(args)?;
     let stop = signals()?;
-    let mut load_hash = None;
-    for &phase in args.phase.list() {
-        let mut hash = 0u128;
-        for &shard in &shards {
-            let plan = StatementPlan {
-                spec: &spec,
-                seed: args.seed,
-                phase,
-                transactions: spec.transactions,
-                arrival: arrival.filter(|_| phase == Phase::Run),
-                jobs: super::jobs(args),
-                shard,
-                load_hash: load_hash.clone(),
-            };
-            let Some(meta) = write(&plan, args, &stop)? else { return Ok(Verdict::Interrupted) };
-            hash = hash.wrapping_add(u128::from_str_radix(&meta.content_hash, 16).unwrap_or(0));
-        }
-        if phase == Phase::Load && args.shard.is_none() {
-            load_hash = Some(format!("{hash:032x}"));
-        }
-    }
-    Ok(Verdict::Done)
+    super::write_phases(args, &shards, |phase, shard, load_hash| {
+        let plan = StatementPlan {
+            spec: &spec,
+            seed: args.seed,
+            phase,
+            transactions: spec.transactions,
+            arrival: arrival.filter(|_| phase == Phase::Run),
+            jobs: super::jobs(args),
+            shard,
+            load_hash,
+        };
+        write(&plan, args, &stop)
+    })
 }
 
 /// The workload with every setting on top of it.
@@ -93,25 +84,13 @@ fn write(plan: &StatementPlan<'_>, args: &GenerateArgs, stop: &Arc<AtomicBool>) 
     if !args.force
         && let Some(meta) = statements::existing(plan, &path)?
     {
-        let rows = count_text(meta.rows);
-        say!("{} is there already, with the same content ({rows} statements)", path.display())?;
-        return Ok(Some(meta));
+        return super::already_there(&path, meta, "statements");
     }
     let part = plan.part();
-    let title = format!("gen {}", plan.phase.name());
-    let mut progress = Progress::new(&title, part.end - part.start, PLAIN_INTERVAL);
-    let mut done = 0;
-    let made = statements::generate(plan, &path, stop, |transactions| {
-        done += transactions;
-        progress.set(done, "");
-    });
-    progress.finish();
-    let Some(meta) = made? else {
-        note!("interrupted: {} was not finished and is removed", path.display());
-        return Ok(None);
-    };
-    let bytes = std::fs::metadata(&path).map_or(0, |file| file.len());
-    let what = match plan.phase {
+    let made = super::with_progress(plan.phase, part.end - part.start, |on_transactions| {
+        statements::generate(plan, &path, stop, on_transactions)
+    })?;
+    super::finish(&path, made, |meta| match plan.phase {
         Phase::Load => format!(
             "{} rows for {} table(s) in {} statements",
             count_text(plan.spec.table_rows()),
@@ -123,13 +102,5 @@ fn write(plan: &StatementPlan<'_>, args: &GenerateArgs, stop: &Arc<AtomicBool>) 
             count_text(meta.transactions.unwrap_or(0)),
             count_text(meta.rows)
         ),
-    };
-    say!(
-        "{}: {what}, {}, seed {}, content {}",
-        path.display(),
-        bytes_text(bytes),
-        meta.seed,
-        &meta.content_hash[..16]
-    )?;
-    Ok(Some(meta))
+    })
 }
