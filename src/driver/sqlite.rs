@@ -208,7 +208,7 @@ impl Driver for Sqlite {
         schema: &Schema,
         preparation: Preparation,
     ) -> Result<ServerInfo, TargetError> {
-        self.prepare_tables(schema, preparation)
+        self.prepare_statement_trace(schema, preparation).await
     }
 
     async fn finish_table(&self, schema: &Schema, table: &Table) -> Result<(), TargetError> {

@@ -4,7 +4,7 @@
 use super::jvm::{Complaint, Helper, Request};
 use super::{Deadline, Found, Jdbc, JdbcSession, LEVELS, ask, products};
 use crate::driver::sql::Statements as Shapes;
-use crate::driver::statements::{Action, Call, Family, Prepared, missing_column};
+use crate::driver::statements::{Action, Call, Family, Prepared, Tables, prepare_tables};
 use crate::driver::{Preparation, ServerInfo, TableSpec, TargetError};
 use crate::op::Outcome;
 use crate::statement::{ParamType, Parameters, Schema, Statements, Table};
@@ -26,6 +26,38 @@ fn spec(name: &str) -> TableSpec {
     TableSpec { name: name.to_owned(), fields: Vec::new(), field_length: 0, shapes: Vec::new() }
 }
 
+/// A connection that tables are prepared on.
+struct Asked<'a> {
+    driver: &'a Jdbc,
+    helper: &'a mut Helper,
+}
+
+impl Tables for Asked<'_> {
+    async fn drop_table(&mut self, name: &str) -> Result<(), TargetError> {
+        // Not every database knows IF EXISTS.
+        match self.columns(name).await? {
+            Some(_) => self.driver.execute(self.helper, "drop a table", &format!("DROP TABLE {name}")),
+            None => Ok(()),
+        }
+    }
+
+    async fn columns(&mut self, name: &str) -> Result<Option<Vec<String>>, TargetError> {
+        let columns = self.driver.columns(self.helper, &spec(name))?;
+        Ok(columns.map(|columns| columns.into_iter().map(|column| column.name).collect()))
+    }
+
+    async fn create(&mut self, text: &str) -> Result<(), TargetError> {
+        self.driver.execute(self.helper, "create a table", text)
+    }
+
+    async fn has_rows(&mut self, name: &str) -> Result<bool, TargetError> {
+        self.helper.begin();
+        self.helper.text(products::any_row(&spec(name)).as_bytes());
+        let rows = self.helper.call(Request::Ask, 1, None);
+        Ok(rows.map_err(|error| self.driver.refused("look into a table", &error))? > 0)
+    }
+}
+
 impl Jdbc {
     /// The one connection that a statement trace can have at a time.
     fn unsharded(&self) -> Result<Helper, TargetError> {
@@ -38,40 +70,15 @@ impl Jdbc {
     }
 
     /// Creates or verifies the tables of a statement trace, and asks who answered.
-    pub(super) fn prepare_tables(
+    pub(super) async fn prepare_statement_trace(
         &self,
         schema: &Schema,
         preparation: Preparation,
     ) -> Result<ServerInfo, TargetError> {
         let mut helper = self.unsharded()?;
         let (found, mut info) = self.describe(&mut helper)?;
-        for table in &schema.tables {
-            let name = &table.name;
-            let mut columns = self.columns(&mut helper, &spec(name))?;
-            if preparation == Preparation::DropAndCreate && columns.is_some() {
-                self.execute(&mut helper, "drop a table", &format!("DROP TABLE {name}"))?;
-                columns = None;
-            }
-            if columns.is_none() && preparation != Preparation::UseExisting {
-                let text = family(found).create_table(table);
-                self.execute(&mut helper, "create a table", &text)?;
-                info.statements.insert(format!("CREATE {name}"), text);
-                continue;
-            }
-            let columns: Vec<String> =
-                columns.unwrap_or_default().into_iter().map(|column| column.name).collect();
-            if let Some(lacking) = missing_column(table, &columns, &self.address) {
-                return Err(lacking);
-            }
-            if preparation == Preparation::CreateIfEmpty {
-                helper.begin();
-                helper.text(products::any_row(&spec(name)).as_bytes());
-                let rows = helper.call(Request::Ask, 1, None);
-                if rows.map_err(|error| self.refused("look into a table", &error))? > 0 {
-                    return Err(TargetError::NotEmpty { table: name.clone(), address: self.address.clone() });
-                }
-            }
-        }
+        let mut asked = Asked { driver: self, helper: &mut helper };
+        prepare_tables(&mut asked, family(found), schema, preparation, &mut info).await?;
         Ok(info)
     }
 

@@ -6,7 +6,7 @@ use mysql_async::{Conn, Error, Params, Row, Statement, Value};
 
 use super::{MySql, MySqlSession, failure};
 use crate::driver::sql::Statements as Shapes;
-use crate::driver::statements::{Action, Call, Family, Prepared, missing_column};
+use crate::driver::statements::{Action, Call, Family, Prepared, Tables, prepare_tables};
 use crate::driver::{Preparation, Rows, ServerInfo, TableSpec, TargetError};
 use crate::op::Outcome;
 use crate::statement::{ParamType, Parameters, Schema, Statements, Table};
@@ -18,6 +18,37 @@ type Placed = (Statement, Vec<usize>);
 pub type Calls = Prepared<Placed>;
 
 const FAMILY: Family = Family::Mysql;
+
+/// A connection that tables are prepared on.
+struct Asked<'a> {
+    driver: &'a MySql,
+    conn: &'a mut Conn,
+}
+
+impl Tables for Asked<'_> {
+    async fn drop_table(&mut self, name: &str) -> Result<(), TargetError> {
+        let dropped = self.conn.query_drop(format!("DROP TABLE IF EXISTS {name}")).await;
+        dropped.map_err(|error| self.driver.refused("drop a table", &error))
+    }
+
+    async fn columns(&mut self, name: &str) -> Result<Option<Vec<String>>, TargetError> {
+        let text = "SELECT column_name FROM information_schema.columns \
+                    WHERE table_schema = DATABASE() AND table_name = ? ORDER BY ordinal_position";
+        let columns: Result<Vec<String>, Error> = self.conn.exec(text, (name,)).await;
+        let columns = columns.map_err(|error| self.driver.refused("look at a table", &error))?;
+        Ok(Some(columns).filter(|columns| !columns.is_empty()))
+    }
+
+    async fn create(&mut self, text: &str) -> Result<(), TargetError> {
+        self.conn.query_drop(text).await.map_err(|error| self.driver.refused("create a table", &error))
+    }
+
+    async fn has_rows(&mut self, name: &str) -> Result<bool, TargetError> {
+        let text = format!("SELECT EXISTS (SELECT 1 FROM {name})");
+        let rows: Result<Option<u8>, Error> = self.conn.query_first(text).await;
+        Ok(rows.map_err(|error| self.driver.refused("look into a table", &error))? == Some(1))
+    }
+}
 
 impl MySql {
     /// Creates or verifies the tables of a statement trace, and asks who answered.
@@ -34,33 +65,7 @@ impl MySql {
         let version = version.unwrap_or_default();
         let mut info = ServerInfo { address: self.address.words(), version, ..ServerInfo::default() };
         self.note_settings(&mut conn, &mut info).await?;
-        for table in &schema.tables {
-            let name = &table.name;
-            let refused = |what: &'static str| move |error: Error| self.refused(what, &error);
-            if preparation == Preparation::DropAndCreate {
-                conn.query_drop(format!("DROP TABLE IF EXISTS {name}")).await.map_err(refused("drop a table"))?;
-            }
-            let columns = "SELECT column_name FROM information_schema.columns \
-                           WHERE table_schema = DATABASE() AND table_name = ? ORDER BY ordinal_position";
-            let columns: Vec<String> =
-                conn.exec(columns, (name,)).await.map_err(refused("look at a table"))?;
-            if columns.is_empty() && preparation != Preparation::UseExisting {
-                let text = FAMILY.create_table(table);
-                conn.query_drop(&text).await.map_err(refused("create a table"))?;
-                info.statements.insert(format!("CREATE {name}"), text);
-                continue;
-            }
-            if let Some(lacking) = missing_column(table, &columns, &info.address) {
-                return Err(lacking);
-            }
-            if preparation == Preparation::CreateIfEmpty {
-                let text = format!("SELECT EXISTS (SELECT 1 FROM {name})");
-                let rows: Option<u8> = conn.query_first(text).await.map_err(refused("look into a table"))?;
-                if rows == Some(1) {
-                    return Err(TargetError::NotEmpty { table: name.clone(), address: info.address.clone() });
-                }
-            }
-        }
+        prepare_tables(&mut Asked { driver: self, conn: &mut conn }, FAMILY, schema, preparation, &mut info).await?;
         let _ = conn.disconnect().await;
         Ok(info)
     }

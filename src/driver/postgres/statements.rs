@@ -10,7 +10,7 @@ use tokio_postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Error, Statement};
 
 use super::{Postgres, PostgresSession, Raw};
-use crate::driver::statements::{Action, Call, Family, Prepared, missing_column};
+use crate::driver::statements::{Action, Call, Family, Prepared, Tables, prepare_tables};
 use crate::driver::{Preparation, Rows, ServerInfo, TargetError};
 use crate::op::{Outcome, Recovery, Status};
 use crate::statement::{ParamType, Parameters, Schema, Statements, Table};
@@ -19,6 +19,34 @@ use crate::statement::{ParamType, Parameters, Schema, Statements, Table};
 pub type Calls = Prepared<Statement>;
 
 const FAMILY: Family = Family::Postgres;
+
+/// A connection that tables are prepared on.
+struct Asked<'a> {
+    driver: &'a Postgres,
+    client: &'a Client,
+}
+
+impl Tables for Asked<'_> {
+    async fn drop_table(&mut self, name: &str) -> Result<(), TargetError> {
+        let dropped = self.client.batch_execute(&format!("DROP TABLE IF EXISTS {name}")).await;
+        dropped.map_err(|error| self.driver.refused("drop a table", &error))
+    }
+
+    async fn columns(&mut self, name: &str) -> Result<Option<Vec<String>>, TargetError> {
+        let columns = self.client.query(COLUMNS, &[&name]).await;
+        let columns = columns.map_err(|error| self.driver.refused("look at a table", &error))?;
+        Ok(Some(columns.iter().map(|row| row.get(0)).collect::<Vec<_>>()).filter(|columns| !columns.is_empty()))
+    }
+
+    async fn create(&mut self, text: &str) -> Result<(), TargetError> {
+        self.client.batch_execute(text).await.map_err(|error| self.driver.refused("create a table", &error))
+    }
+
+    async fn has_rows(&mut self, name: &str) -> Result<bool, TargetError> {
+        let row = self.client.query_one(&format!("SELECT EXISTS (SELECT 1 FROM {name})"), &[]).await;
+        Ok(row.map_err(|error| self.driver.refused("look into a table", &error))?.get(0))
+    }
+}
 
 impl Postgres {
     /// Creates or verifies the tables of a statement trace, and asks who answered.
@@ -31,46 +59,10 @@ impl Postgres {
         let version = client.query_one("SELECT version()", &[]).await.and_then(|row| row.try_get(0));
         let version = version.map_err(|error| self.refused("ask for the version", &error))?;
         let mut info = ServerInfo { address: self.address(), version, ..ServerInfo::default() };
-        self.prepare_tables(&client, schema, preparation, &mut info).await?;
+        let mut asked = Asked { driver: self, client: &client };
+        prepare_tables(&mut asked, FAMILY, schema, preparation, &mut info).await?;
         self.note_settings(&client, &mut info).await;
         Ok(info)
-    }
-
-    /// Creates or verifies the tables of a statement trace.
-    async fn prepare_tables(
-        &self,
-        client: &Client,
-        schema: &Schema,
-        preparation: Preparation,
-        info: &mut ServerInfo,
-    ) -> Result<(), TargetError> {
-        for table in &schema.tables {
-            let name = &table.name;
-            let refused = |what: &'static str| move |error: Error| self.refused(what, &error);
-            if preparation == Preparation::DropAndCreate {
-                let text = format!("DROP TABLE IF EXISTS {name}");
-                client.batch_execute(&text).await.map_err(refused("drop a table"))?;
-            }
-            let columns = client.query(COLUMNS, &[name]).await.map_err(refused("look at a table"))?;
-            let columns: Vec<String> = columns.iter().map(|row| row.get(0)).collect();
-            if columns.is_empty() && preparation != Preparation::UseExisting {
-                let text = FAMILY.create_table(table);
-                client.batch_execute(&text).await.map_err(refused("create a table"))?;
-                info.statements.insert(format!("CREATE {name}"), text);
-                continue;
-            }
-            if let Some(lacking) = missing_column(table, &columns, &info.address) {
-                return Err(lacking);
-            }
-            if preparation == Preparation::CreateIfEmpty {
-                let text = format!("SELECT EXISTS (SELECT 1 FROM {name})");
-                let row = client.query_one(&text, &[]).await.map_err(refused("look into a table"))?;
-                if row.get(0) {
-                    return Err(TargetError::NotEmpty { table: name.clone(), address: info.address.clone() });
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Indexes of a table whose rows are there, and the next number of its numbered columns.

@@ -5,7 +5,7 @@ use rusqlite::types::ValueRef;
 
 use super::{Sqlite, SqliteSession, Value, failure};
 use crate::driver::sql::Statements as Shapes;
-use crate::driver::statements::{Action, Call, Family, Prepared, missing_column};
+use crate::driver::statements::{Action, Call, Family, Prepared, Tables, prepare_tables};
 use crate::driver::{Preparation, Rows, ServerInfo, TableSpec, TargetError};
 use crate::op::Outcome;
 use crate::statement::{ParamType, Parameters, Schema, Statements, Table};
@@ -15,36 +15,43 @@ pub type Calls = Prepared<String>;
 
 const FAMILY: Family = Family::Sqlite;
 
+/// A connection that tables are prepared on.
+struct Asked<'a> {
+    driver: &'a Sqlite,
+    connection: &'a rusqlite::Connection,
+}
+
+impl Tables for Asked<'_> {
+    async fn drop_table(&mut self, name: &str) -> Result<(), TargetError> {
+        self.driver.execute(self.connection, &format!("DROP TABLE IF EXISTS {name}"))
+    }
+
+    async fn columns(&mut self, name: &str) -> Result<Option<Vec<String>>, TargetError> {
+        Ok(Some(self.driver.columns(self.connection, name)?).filter(|columns| !columns.is_empty()))
+    }
+
+    async fn create(&mut self, text: &str) -> Result<(), TargetError> {
+        self.driver.execute(self.connection, text)
+    }
+
+    async fn has_rows(&mut self, name: &str) -> Result<bool, TargetError> {
+        self.driver.has_rows(self.connection, name)
+    }
+}
+
 impl Sqlite {
     /// Creates or verifies the tables of a statement trace.
-    pub(super) fn prepare_tables(
+    pub(super) async fn prepare_statement_trace(
         &self,
         schema: &Schema,
         preparation: Preparation,
     ) -> Result<ServerInfo, TargetError> {
         let may_create = self.mode == super::Mode::Create && preparation != Preparation::UseExisting;
         let connection = self.connection(may_create)?;
-        let mut created = std::collections::BTreeMap::new();
-        for table in &schema.tables {
-            let name = &table.name;
-            if preparation == Preparation::DropAndCreate {
-                self.execute(&connection, &format!("DROP TABLE IF EXISTS {name}"))?;
-            }
-            let columns = self.columns(&connection, name)?;
-            if columns.is_empty() && preparation != Preparation::UseExisting {
-                let text = FAMILY.create_table(table);
-                self.execute(&connection, &text)?;
-                created.insert(format!("CREATE {name}"), text);
-                continue;
-            }
-            if let Some(lacking) = missing_column(table, &columns, &self.address) {
-                return Err(lacking);
-            }
-            if preparation == Preparation::CreateIfEmpty && self.has_rows(&connection, name)? {
-                return Err(TargetError::NotEmpty { table: name.clone(), address: self.address.clone() });
-            }
-        }
-        Ok(ServerInfo { statements: created, ..self.server_info(&connection)? })
+        let mut info = self.server_info(&connection)?;
+        let mut asked = Asked { driver: self, connection: &connection };
+        prepare_tables(&mut asked, FAMILY, schema, preparation, &mut info).await?;
+        Ok(info)
     }
 
     /// Indexes of a table whose rows are there. SQLite numbers new rows after the highest one itself.
