@@ -320,10 +320,11 @@ fn a_rate_that_a_stopped_program_misses_is_not_the_databases_fault() {
     let folder = Folder::in_memory();
     folder.ok("gen workloadc --records 10 --ops 100000 --phase run");
     let mut running = folder.start(
-        "replay --db sim workloadc --phase run -p sim.latency=1ms --threads 4 --target 1000 --duration 5s --interval 500ms",
+        "replay --db sim workloadc --phase run -p sim.latency=1ms --threads 4 --target 3000 --duration 5s --interval 500ms",
     );
     let begin = running.wait_for_start();
-    // It runs for 20 ms of every 200: too little for 200 operations, of which 4 are under way at a time.
+    // It runs for 20 ms of every 200: too little for 600 operations, of which 4 are under way at a time.
+    // Were this thread woken as late as 100 ms after the 20, it would be too little still.
     while begin.elapsed() < Duration::from_millis(5_500) && !running.has_ended() {
         running.signal(Signal::STOP);
         std::thread::sleep(Duration::from_millis(180));

@@ -2,7 +2,6 @@
 //! benchmarks it.
 
 use std::fs;
-use std::net::TcpListener;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -10,20 +9,14 @@ use ycsb_trace::driver::jdbc::Jdbc;
 use ycsb_trace::driver::{Driver, Preparation, Session, Target, TargetError};
 use ycsb_trace::op::{Field, Op, OpKind, Outcome, Recovery, Status};
 
+use crate::support::daemon::free_port;
 use crate::support::java::{herd, herd_jars, with_driver};
 use crate::support::program::{Folder, Replayed};
-use crate::support::{Collected, Place, block_on, open, refusal, table, target};
+use crate::support::{Collected, Place, block_on, open, refusal, table, target, with};
 
 /// A database of H2, in this process.
 fn h2(name: &str) -> Target {
     with_driver(&format!("jdbc:h2:mem:{name};DB_CLOSE_DELAY=-1"), "h2.jar")
-}
-
-fn with(mut target: Target, properties: &[(&str, &str)]) -> Target {
-    for (name, value) in properties {
-        target.properties.insert((*name).to_owned(), (*value).to_owned());
-    }
-    target
 }
 
 #[test]
@@ -75,7 +68,7 @@ fn what_is_missing_is_named_with_what_to_do() {
         assert!(matches!(error, TargetError::Unusable(_)), "{error}");
         words.iter().for_each(|word| assert!(error.to_string().contains(word), "{error} lacks {word}"));
     };
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let nobody = free_port();
 
     request(Target { db: "jdbc".to_owned(), ..Target::default() }, &["db.url"]);
     request(target("jdbc", "postgres://me:s3cret@h/d"), &["jdbc:"]);

@@ -2,13 +2,13 @@
 //! PostgreSQL behind a proxy with one port a node, which answers with the errors of CockroachDB and
 //! YugabyteDB, cuts connections and understands CockroachDB's words. And PgBouncer, the real one.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ycsb_trace::driver::postgres::Postgres;
 use ycsb_trace::driver::{Driver, Preparation};
 use ycsb_trace::op::{Outcome, Recovery, Status};
 
+use crate::support::daemon::{Daemon, folder, free_port, program};
 use crate::support::pgwire::{AMBIGUOUS, CATALOG, DRAINING, Door, Fault, Plan, Proxy, RESTART};
 use crate::support::postgres::{TRUSTED, client, database, server};
 use crate::support::program::{Folder, Ran, Replayed};
@@ -433,68 +433,32 @@ fn a_batch_that_is_refused_is_executed_row_by_row_and_one_that_conflicts_is_sent
     assert_eq!(proxy.faults(), [1, 1]);
 }
 
-/// PgBouncer in transaction mode in front of the server; ends with the value.
-struct Bouncer {
-    port: u16,
-    child: std::process::Child,
-    _folder: tempfile::TempDir,
-}
-
-impl Bouncer {
-    fn start(name: &str) -> Bouncer {
-        let program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer", "/usr/local/bin/pgbouncer"]
-            .into_iter()
-            .find(|path| Path::new(path).is_file())
-            .expect("this test needs PgBouncer; install it, e.g. apt-get install pgbouncer");
-        let folder = tempfile::tempdir().expect("a folder");
-        let port = std::net::TcpListener::bind("127.0.0.1:0")
-            .and_then(|free| free.local_addr())
-            .expect("a port")
-            .port();
-        let file = folder.path().join("pgbouncer.ini");
-        let settings = format!(
-            "[databases]\n{name} = host=127.0.0.1 port={} dbname={name} user={TRUSTED}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
-             listen_port = {port}\nauth_type = any\nunix_socket_dir =\npool_mode = transaction\ndefault_pool_size = 4\nmax_client_conn = 200\n",
-            server().port
-        );
-        std::fs::write(&file, settings).expect("its settings");
-        let mut command = std::process::Command::new(program);
-        if rustix::process::geteuid().is_root() {
-            use std::os::unix::fs::chown;
-            let nobody = Some(crate::support::postgres::NOBODY);
-            chown(folder.path(), nobody, nobody).expect("giving the folder away");
-            chown(&file, nobody, nobody).expect("giving the file away");
-            command.args(["-u", "nobody"]);
-        }
-        let child = command
-            .arg(&file)
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .expect("PgBouncer starts");
-        let begin = Instant::now();
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(begin.elapsed() < Duration::from_secs(30), "PgBouncer does not listen");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Bouncer { port, child, _folder: folder }
-    }
-}
-
-impl Drop for Bouncer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// PgBouncer in transaction mode in front of the server, which ends with the value; and its port.
+fn bouncer(name: &str) -> (Daemon, u16) {
+    let pgbouncer =
+        program("pgbouncer").expect("this test needs PgBouncer; install it, e.g. apt-get install pgbouncer");
+    let (folder, port) = (folder("ycsb-bouncer-"), free_port());
+    let file = folder.join("pgbouncer.ini");
+    let settings = format!(
+        "[databases]\n{name} = host=127.0.0.1 port={} dbname={name} user={TRUSTED}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
+         listen_port = {port}\nauth_type = any\nunix_socket_dir =\npool_mode = transaction\ndefault_pool_size = 4\nmax_client_conn = 200\n",
+        server().port
+    );
+    std::fs::write(&file, settings).expect("its settings");
+    let daemon = Daemon::start(&pgbouncer, &[file.to_str().expect("a path in UTF-8")], folder);
+    daemon.wait_until("PgBouncer does not listen", || {
+        std::net::TcpStream::connect(("127.0.0.1", port)).map(drop)
+    });
+    (daemon, port)
 }
 
 #[test]
 fn unnamed_statements_work_through_a_pooler_that_shares_connections() {
     block_on(database("pooled"));
-    let bouncer = Bouncer::start("pooled");
+    let (_pgbouncer, port) = bouncer("pooled");
     let folder = Folder::new();
     folder.ok("gen workloada --records 100 --ops 3000");
-    let url = format!("postgres://{TRUSTED}@127.0.0.1:{}/pooled", bouncer.port);
+    let url = format!("postgres://{TRUSTED}@127.0.0.1:{port}/pooled");
     let line = format!("--db pg workloada --url {url} --threads 16 --drop");
     let ran = folder.ok(&format!("replay {line} -p pg.prepare=unnamed"));
     for result in ran.results(&folder) {

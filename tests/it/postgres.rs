@@ -1,35 +1,22 @@
 //! What is PostgreSQL's own: its errors, its connections, and what must never be said.
 
-use std::net::TcpListener;
 use std::time::Duration;
 
 use ycsb_trace::driver::postgres::Postgres;
-use ycsb_trace::driver::{Driver, Preparation, TableSpec, Target, TargetError};
+use ycsb_trace::driver::{Driver, Preparation, TableSpec, Target};
 use ycsb_trace::op::{Outcome, Recovery, Status};
 
+use crate::support::daemon::free_port;
+use crate::support::guarded::{
+    assert_careless_urls_are_not_repeated, assert_refused_in_these_words, escaped,
+};
 use crate::support::postgres::{GUARDED, PASSWORD, client, database, server};
-use crate::support::{Place, block_on, open, refusal, table, target};
+use crate::support::{Place, block_on, open, refusal, table, target, with};
 
 const ABC: [&str; 3] = ["a", "b", "c"];
 
 async fn place(name: &str) -> Place<Postgres> {
     Place::at(target("postgres", &database(name).await))
-}
-
-fn with(mut target: Target, properties: &[(&str, &str)]) -> Target {
-    target
-        .properties
-        .extend(properties.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-    target
-}
-
-/// Nothing of the password is in the message, not even a part between its odd characters.
-fn keeps_the_secret(error: &TargetError) -> String {
-    let message = format!("{error} {error:?}");
-    for part in ["p@ss", "w/o", "?r#d", "#d %41", "'\"\\é", "ss:w", "s3cret"] {
-        assert!(!message.contains(part), "{part:?} of the password is in: {message}");
-    }
-    error.to_string()
 }
 
 /// Waits until this many backends of the observer's database are in the given condition.
@@ -141,7 +128,7 @@ fn a_password_in_any_characters_works_by_property_and_escaped_in_a_url() {
         let parts = [("pg.user", GUARDED), ("pg.password", PASSWORD), ("pg.port", &port), ("pg.db", name)];
         let driver: Postgres = open(&with(Target { db: "pg".to_owned(), ..Target::default() }, &parts));
         assert!(driver.prepare(&table(), Preparation::UseExisting).await.is_err(), "no table yet");
-        let escaped: String = PASSWORD.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let escaped = escaped();
         let url = format!("postgres://{GUARDED}:{escaped}@127.0.0.1:{port}/{name}");
         for driver in [driver, open(&target("pg", &url))] {
             let message = refusal(driver.prepare(&table(), Preparation::UseExisting).await).to_string();
@@ -154,7 +141,7 @@ fn a_password_in_any_characters_works_by_property_and_escaped_in_a_url() {
 fn no_refusal_tells_a_password() {
     block_on(async {
         let port = server().port.to_string();
-        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+        let closed = free_port().to_string();
         let wrong = format!("s3cret{PASSWORD}");
         let cases: [(&str, &[(&str, &str)]); 6] = [
             ("refused user guarded", &[("pg.password", &wrong)]),
@@ -167,30 +154,12 @@ fn no_refusal_tells_a_password() {
             ("is unknown", &[("pg.password", PASSWORD), ("pg.host", "no-such-host.invalid")]),
             ("nobody listens", &[("pg.password", PASSWORD), ("pg.host", "/nonexistent")]),
         ];
-        for (expected, properties) in cases {
-            let base = with(
-                Target { db: "postgres".to_owned(), ..Target::default() },
-                &[("pg.user", GUARDED), ("pg.port", &port), ("pg.db", "postgres"), ("pg.host", "127.0.0.1")],
-            );
-            let driver: Postgres = open(&with(base, properties));
-            for error in [
-                refusal(driver.prepare(&table(), Preparation::UseExisting).await),
-                refusal(driver.connect(&table(), 0).await),
-            ] {
-                assert!(matches!(error, TargetError::Unusable(_)), "{error}");
-                let message = keeps_the_secret(&error);
-                assert!(message.contains(expected), "{expected:?} is not in: {message}");
-            }
-        }
-        // URLs whose password is not escaped: understood or not, it is not repeated.
-        for secret in [PASSWORD, "p@ss", "s3cret/p@ss", "s3cret?p@ss", "s3cret#p@ss", "s3cret:p@ss"] {
-            let url = format!("postgres://{GUARDED}:{secret}@127.0.0.1:{port}/postgres");
-            let error = match Postgres::open(&target("postgres", &url)) {
-                Err(error) => error,
-                Ok(driver) => refusal(driver.prepare(&table(), Preparation::UseExisting).await),
-            };
-            keeps_the_secret(&error);
-        }
+        let base = with(
+            Target { db: "postgres".to_owned(), ..Target::default() },
+            &[("pg.user", GUARDED), ("pg.port", &port), ("pg.db", "postgres"), ("pg.host", "127.0.0.1")],
+        );
+        assert_refused_in_these_words::<Postgres>(&base, &cases).await;
+        assert_careless_urls_are_not_repeated::<Postgres>("postgres", &port).await;
     });
 }
 

@@ -10,16 +10,10 @@ use ycsb_trace::op::{Outcome, Recovery, Status};
 use crate::support::daemon::{folder, free_port};
 use crate::support::program::{Folder, sleep_until};
 use crate::support::redis::{Cluster, Server, ask, url};
-use crate::support::{Calls, Place, block_on, open, refusal, table, target};
+use crate::support::{Calls, Place, block_on, open, refusal, table, target, with};
 
 const ABC: [&str; 3] = ["a", "b", "c"];
 const PASSWORD: &str = "p@ss:w/o?r#d%41'\"\\é";
-
-fn with(mut target: Target, properties: &[(&str, &str)]) -> Target {
-    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-    target.properties.extend(properties.iter().map(owned));
-    target
-}
 
 fn place(url: &str, properties: &[(&str, &str)]) -> Place<Redis> {
     Place::at(with(target("redis", url), properties))

@@ -1,11 +1,10 @@
 //! What is Riak's own, on the stand-in of `support/riak.rs`.
 
-use std::net::TcpListener;
-
 use ycsb_trace::driver::riak::Riak;
 use ycsb_trace::driver::{Driver, Preparation, Session, Target, TargetError};
 use ycsb_trace::op::{Field, Op, OpKind, Outcome, Recovery, Status};
 
+use crate::support::daemon::free_port;
 use crate::support::program::{Folder, Replayed};
 use crate::support::riak::Node;
 use crate::support::{Collected, Place, block_on, refusal, table, target};
@@ -176,7 +175,7 @@ fn what_a_starting_node_says_is_to_be_tried_again() {
 
 #[test]
 fn what_is_wrong_is_named_with_what_to_do() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let nobody = free_port();
     let node = Node::start();
     let refused = |target: Target| {
         let driver = Riak::open(&target).expect("understood");
@@ -238,7 +237,7 @@ fn a_password_travels_by_tls_and_is_never_shown() {
 fn connections_go_to_the_nodes_in_turn_and_pass_over_a_dead_one() {
     block_on(async {
         let (one, two) = (Node::start(), Node::start());
-        let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let nobody = free_port();
         let hosts = format!("127.0.0.1:{},127.0.0.1:{nobody},127.0.0.1:{}", one.port, two.port);
         let mut target = on(one.port, &EVENTUAL);
         target.url = None;

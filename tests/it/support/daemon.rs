@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-const NOBODY: u32 = 65534;
+pub const NOBODY: u32 = 65534;
 
 pub struct Daemon {
     pub folder: PathBuf,
@@ -59,23 +59,52 @@ pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port()
 }
 
+/// How a server is spoken to.
+pub struct Habits {
+    /// The signal at which it stops politely.
+    pub stop: &'static str,
+    /// That at which it leaves at once, and takes its own processes along.
+    pub end: &'static str,
+    /// The file, in its folder, that has its number when it has started; it is started again until it
+    /// does, because the last processes of a killed server may be there still.
+    pub pid_file: Option<&'static str>,
+}
+
 impl Daemon {
     /// Starts a program that stays in the foreground and stops at a SIGTERM.
     pub fn start<S: AsRef<str>>(program: &Path, arguments: &[S], folder: PathBuf) -> Daemon {
+        Daemon::start_as(program, arguments, folder, &Habits { stop: "TERM", end: "KILL", pid_file: None })
+    }
+
+    /// Starts a program that stays in the foreground.
+    pub fn start_as<S: AsRef<str>>(
+        program: &Path,
+        arguments: &[S],
+        folder: PathBuf,
+        habits: &Habits,
+    ) -> Daemon {
         let script = r#"
-            folder=$1; shift
+            folder=$1 stop=$2 end=$3 pid_file=$4; shift 4
             start() { "$@" >>"$folder/log" 2>&1 & server=$!; }
+            # The number of a server that has ended may be somebody else's by now.
+            mine() { [ "$(cut -d ' ' -f 4 "/proc/$server/stat" 2>/dev/null)" = "$$" ]; }
             start "$@"
             while read -r word; do
                 case $word in
-                    kill) kill -KILL $server; wait $server ;;
-                    stop) kill -TERM $server; wait $server ;;
-                    start) start "$@" ;;
+                    kill) mine && kill -KILL $server; wait $server ;;
+                    stop) mine && kill -$stop $server; wait $server ;;
+                    start) for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+                        start "$@"
+                        [ -z "$pid_file" ] && break
+                        sleep 0.5
+                        [ "$(head -n 1 "$folder/$pid_file")" = "$server" ] && break
+                    done ;;
                 esac
             done
-            kill -KILL $server; wait $server; rm -rf "$folder""#;
+            mine && kill -$end $server; wait $server; rm -rf "$folder""#;
         let mut shell = command(Path::new("sh"), &folder);
-        shell.args(["-c", script, "sh"]).arg(&folder).arg(program);
+        shell.args(["-c", script, "sh"]).arg(&folder);
+        shell.args([habits.stop, habits.end, habits.pid_file.unwrap_or("")]).arg(program);
         shell.args(arguments.iter().map(AsRef::as_ref)).stdin(Stdio::piped());
         // The shell itself only ever says that the server was killed.
         shell.stderr(Stdio::null()).process_group(0);

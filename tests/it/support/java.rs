@@ -2,13 +2,13 @@
 //! binary.
 
 use std::io::{BufRead, BufReader, Lines, Write};
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, OnceLock};
 
 use ycsb_trace::driver::Target;
 
+use super::daemon::free_port;
 use super::target;
 
 /// `target/java`, filled by scripts/setup.
@@ -64,8 +64,7 @@ pub fn on_herd(tablespace: &str) -> Target {
 
 impl Herd {
     fn start() -> Herd {
-        let port =
-            TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
+        let port = free_port();
         let folder =
             tempfile::Builder::new().prefix("ycsb-herd-").tempdir().expect("a temporary folder").keep();
         let main = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/java/HerdServer.java");

@@ -6,12 +6,10 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder};
 
 use super::daemon::{Daemon, command, folder, free_port, program};
+pub use super::guarded::{GUARDED, PASSWORD};
 
 /// Connects without a password.
 pub const TRUSTED: &str = "trusted";
-/// Must give [`PASSWORD`].
-pub const GUARDED: &str = "guarded";
-pub const PASSWORD: &str = "p@ss:w/o?r#d %41'\"\\é";
 
 const MISSING: &str = "these tests need MariaDB's server programs (mariadb-install-db, mariadbd); \
                        install them, e.g. apt-get install mariadb-server";

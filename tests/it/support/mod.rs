@@ -1,8 +1,10 @@
 //! What the tests share: places for a table, sessions that are easy to call, the program, and
 //! a real PostgreSQL.
 
-#[cfg(any(feature = "mysql", feature = "redis"))]
+#[cfg(any(feature = "mysql", feature = "redis", feature = "postgres", feature = "jdbc", feature = "riak"))]
 pub mod daemon;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub mod guarded;
 #[cfg(feature = "jdbc")]
 pub mod java;
 mod machine;
@@ -65,6 +67,14 @@ impl<D: Driver> Place<D> {
     pub async fn session(&self, table: &TableSpec) -> Calls<D::Session> {
         Calls(self.driver.connect(table, 0).await.expect("a session opens"))
     }
+}
+
+/// The target with these properties on top.
+#[cfg(any(feature = "mysql", feature = "redis", feature = "postgres", feature = "jdbc", feature = "riak"))]
+pub fn with(mut target: Target, properties: &[(&str, &str)]) -> Target {
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    target.properties.extend(properties.iter().map(owned));
+    target
 }
 
 pub fn target(db: &str, url: &str) -> Target {

@@ -1,26 +1,18 @@
 //! A real PostgreSQL, started once for the whole test binary and gone with it.
-//!
-//! The server is the child of a shell that waits for the end of its standard input, a pipe that
-//! this process holds: however the tests end, also by a crash, the shell then stops the server and
-//! removes its files.
 
 use std::fs;
-use std::io::Write;
-use std::net::TcpListener;
 use std::os::unix::fs::chown;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::sync::OnceLock;
 
 use tokio_postgres::{Client, NoTls};
 
+use super::daemon::{Daemon, Habits, NOBODY, command, folder, free_port};
+pub use super::guarded::{GUARDED, PASSWORD};
+
 /// Connects without a password.
 pub const TRUSTED: &str = "trusted";
-/// Must give [`PASSWORD`].
-pub const GUARDED: &str = "guarded";
-pub const PASSWORD: &str = "p@ss:w/o?r#d %41'\"\\é";
 
 const MISSING: &str = "these tests need PostgreSQL's server programs (initdb, postgres); \
                        install them, e.g. apt-get install postgresql, or put their folder into PATH";
@@ -28,8 +20,7 @@ const MISSING: &str = "these tests need PostgreSQL's server programs (initdb, po
 pub struct Server {
     pub port: u16,
     pub folder: PathBuf,
-    /// Holds the pipe whose end ends the server.
-    watchdog: Mutex<Child>,
+    daemon: Daemon,
 }
 
 /// The server of this test binary.
@@ -72,27 +63,9 @@ impl Server {
     /// is put into its data folder.
     pub fn start_with(settings: &[&str], rules: &str, furnish: impl FnOnce(&Path)) -> Server {
         let programs = programs().expect(MISSING);
-        let folder =
-            tempfile::Builder::new().prefix("ycsb-pg-").tempdir().expect("a temporary folder").keep();
-        // PostgreSQL refuses to run as root.
-        let root = rustix::process::geteuid().is_root();
-        if root {
-            chown(&folder, Some(NOBODY), Some(NOBODY)).expect("giving the folder away");
-        }
-        let command = |program: &Path| {
-            let mut command = if root {
-                let mut command = Command::new("setpriv");
-                command.args([format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")]);
-                command.arg("--clear-groups").arg(program);
-                command
-            } else {
-                Command::new(program)
-            };
-            command.current_dir(&folder).env("LC_ALL", "C").env("HOME", &folder);
-            command
-        };
+        let folder = folder("ycsb-pg-");
         let data = folder.join("data");
-        let initdb = command(&programs.join("initdb"))
+        let initdb = command(&programs.join("initdb"), &folder)
             .args(["--no-sync", "--encoding=UTF8", "--locale=C", "--auth=trust", "--username=trusted"])
             .arg("--pgdata")
             .arg(&data)
@@ -105,51 +78,35 @@ impl Server {
         fs::write(data.join("pg_hba.conf"), rules).expect("writing pg_hba.conf");
         furnish(&data);
 
-        let port =
-            TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
-        let script = r#"
-            folder=$1; shift
-            start() { "$@" >>"$folder/log" 2>&1 & server=$!; }
-            # The number of a server that has ended may be somebody else's by now.
-            mine() { [ "$(cut -d ' ' -f 4 "/proc/$server/stat" 2>/dev/null)" = "$$" ]; }
-            start "$@"
-            while read -r word; do
-                case $word in
-                    kill) mine && kill -KILL $server; wait $server ;;
-                    stop) mine && kill -INT $server; wait $server ;;
-                    # The last processes of a killed server may still be there: then it does not start.
-                    start) for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-                        start "$@"
-                        sleep 0.5
-                        [ "$(head -n 1 "$folder/data/postmaster.pid")" = "$server" ] && break
-                    done ;;
-                esac
-            done
-            mine && kill -QUIT $server; wait $server; rm -rf "$folder""#;
-        let watchdog = command(Path::new("sh"))
-            .args(["-c", script, "sh"])
-            .arg(&folder)
-            .arg(programs.join("postgres"))
-            .arg("-D")
-            .arg(&data)
-            .arg("-k")
-            .arg(&folder)
-            .args(["-p", &port.to_string(), "-h", "127.0.0.1"])
-            .args(["-c", "fsync=off", "-c", "max_connections=200", "-c", "log_statement=none"])
-            .args(settings.iter().flat_map(|setting| ["-c", setting]))
-            .stdin(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .expect("sh starts");
-        wait_until_ready(port, &folder);
-        Server { port, folder, watchdog: Mutex::new(watchdog) }
+        let port = free_port();
+        let mut arguments = vec!["-D".to_owned(), data.display().to_string()];
+        arguments.extend(["-k".to_owned(), folder.display().to_string()]);
+        arguments.extend(["-p", &port.to_string(), "-h", "127.0.0.1"].map(str::to_owned));
+        let all = ["fsync=off", "max_connections=200", "log_statement=none"];
+        for setting in all.iter().chain(settings) {
+            arguments.extend(["-c".to_owned(), (*setting).to_owned()]);
+        }
+        let habits = Habits { stop: "INT", end: "QUIT", pid_file: Some("data/postmaster.pid") };
+        let daemon = Daemon::start_as(&programs.join("postgres"), &arguments, folder.clone(), &habits);
+        let server = Server { port, folder, daemon };
+        server.make_the_guarded_user();
+        server
     }
 
     /// `kill` (as violently as that), `stop` (politely), or `start` again after one of them.
     pub fn tell(&self, word: &str) {
-        let mut watchdog = self.watchdog.lock().expect("no panic");
-        let stdin = watchdog.stdin.as_mut().expect("a pipe");
-        writeln!(stdin, "{word}").expect("the server's shell listens");
+        self.daemon.tell(word);
+    }
+
+    /// Waits for the first connection, and makes the user with a password.
+    fn make_the_guarded_user(&self) {
+        self.daemon.wait_until("PostgreSQL does not start", || {
+            super::block_on(async {
+                let client = connect(self.port, "postgres").await?;
+                let literal = PASSWORD.replace('\'', "''");
+                client.batch_execute(&format!("CREATE ROLE {GUARDED} LOGIN PASSWORD '{literal}'")).await
+            })
+        });
     }
 }
 
@@ -160,33 +117,6 @@ pub fn belongs_to_the_server(file: &Path) {
     if rustix::process::geteuid().is_root() {
         chown(file, Some(NOBODY), Some(NOBODY)).expect("giving a file away");
     }
-}
-
-pub const NOBODY: u32 = 65534;
-
-/// Waits for the first connection, and makes the user with a password. On a thread of its own,
-/// since the caller may be inside a runtime.
-fn wait_until_ready(port: u16, folder: &Path) {
-    let ready = || {
-        super::block_on(async {
-            let client = connect(port, "postgres").await?;
-            let literal = PASSWORD.replace('\'', "''");
-            client.batch_execute(&format!("CREATE ROLE {GUARDED} LOGIN PASSWORD '{literal}'")).await
-        })
-    };
-    std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| {
-            let begin = Instant::now();
-            while let Err(error) = ready() {
-                if begin.elapsed() > Duration::from_secs(60) {
-                    let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
-                    panic!("PostgreSQL does not start: {error}\n{log}");
-                }
-                std::thread::sleep(Duration::from_millis(20));
-            }
-        });
-        waiting.join().expect("PostgreSQL starts");
-    });
 }
 
 /// The folder with `initdb` and `postgres`: on the PATH, by `pg_config`, or the newest of Debian's.
