@@ -339,6 +339,9 @@ mod sql;
 
 pub mod statements;
 
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "jdbc", feature = "mysql"))]
+mod tables;
+
 #[cfg(any(feature = "mysql", feature = "redis", feature = "postgres"))]
 mod url;
 

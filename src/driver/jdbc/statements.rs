@@ -4,7 +4,8 @@
 use super::jvm::{Complaint, Helper, Request};
 use super::{Deadline, Found, Jdbc, JdbcSession, LEVELS, ask, products};
 use crate::driver::sql::Statements as Shapes;
-use crate::driver::statements::{Action, Call, Family, Prepared, Tables, prepare_tables};
+use crate::driver::statements::{Action, Call, Family, Prepared};
+use crate::driver::tables::{Tables, prepare_tables};
 use crate::driver::{Preparation, ServerInfo, TableSpec, TargetError};
 use crate::op::Outcome;
 use crate::statement::{ParamType, Parameters, Schema, Statements, Table};

@@ -6,7 +6,8 @@ use mysql_async::{Conn, Error, Params, Row, Statement, Value};
 
 use super::{MySql, MySqlSession, failure};
 use crate::driver::sql::Statements as Shapes;
-use crate::driver::statements::{Action, Call, Family, Prepared, Tables, prepare_tables};
+use crate::driver::statements::{Action, Call, Family, Prepared};
+use crate::driver::tables::{Tables, prepare_tables};
 use crate::driver::{Preparation, Rows, ServerInfo, TableSpec, TargetError};
 use crate::op::Outcome;
 use crate::statement::{ParamType, Parameters, Schema, Statements, Table};

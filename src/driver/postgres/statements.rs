@@ -10,7 +10,8 @@ use tokio_postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Error, Statement};
 
 use super::{Postgres, PostgresSession, Raw};
-use crate::driver::statements::{Action, Call, Family, Prepared, Tables, prepare_tables};
+use crate::driver::statements::{Action, Call, Family, Prepared};
+use crate::driver::tables::{Tables, prepare_tables};
 use crate::driver::{Preparation, Rows, ServerInfo, TargetError};
 use crate::op::{Outcome, Recovery, Status};
 use crate::statement::{ParamType, Parameters, Schema, Statements, Table};

@@ -5,7 +5,8 @@ use rusqlite::types::ValueRef;
 
 use super::{Sqlite, SqliteSession, Value, failure};
 use crate::driver::sql::Statements as Shapes;
-use crate::driver::statements::{Action, Call, Family, Prepared, Tables, prepare_tables};
+use crate::driver::statements::{Action, Call, Family, Prepared};
+use crate::driver::tables::{Tables, prepare_tables};
 use crate::driver::{Preparation, Rows, ServerInfo, TableSpec, TargetError};
 use crate::op::Outcome;
 use crate::statement::{ParamType, Parameters, Schema, Statements, Table};
