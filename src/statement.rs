@@ -206,6 +206,9 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// Columns of the primary key.
     pub primary_key: Vec<String>,
+    /// Storage engine where there is a choice (MySQL, MariaDB); none: InnoDB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<String>,
 }
 
 /// A secondary index.

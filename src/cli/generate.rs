@@ -1,5 +1,6 @@
 //! `gen`: from a workload file and flags to trace files.
 
+mod flags;
 mod statements;
 
 use std::io::Write;
@@ -10,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
+use self::flags::OptionFlags;
 use super::Verdict;
 use super::progress::{PLAIN_INTERVAL, Progress, bytes_text, count_text};
 use super::say::{note, say};
@@ -75,13 +77,13 @@ pub struct GenerateArgs {
     #[command(flatten)]
     properties: PropertyArgs,
     /// Seed of every random stream
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, alias = "rand-seed", default_value_t = 1)]
     seed: u64,
     /// Rows in the table (property recordcount)
     #[arg(long, value_name = "N")]
     records: Option<u64>,
     /// Operations of the run phase (property operationcount); transactions of a transactional workload
-    #[arg(long, value_name = "N")]
+    #[arg(long, alias = "events", value_name = "N")]
     ops: Option<u64>,
     /// How written values are stored
     #[arg(long, value_enum, default_value_t = Values::Inline)]
@@ -104,15 +106,6 @@ pub struct GenerateArgs {
     /// Which phases to write
     #[arg(long, value_enum, default_value_t = Phases::All)]
     phase: Phases,
-    /// Tables of a transactional workload (option tables)
-    #[arg(long, value_name = "N")]
-    tables: Option<u64>,
-    /// Rows in each table of a transactional workload (option table-size)
-    #[arg(long, value_name = "N")]
-    table_size: Option<u64>,
-    /// Which rows a transactional workload favours (option rand-type): uniform, gaussian, special, pareto, zipfian
-    #[arg(long, value_name = "RULE")]
-    rand_type: Option<String>,
     /// Threads; the content does not depend on it
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
@@ -131,6 +124,8 @@ pub struct GenerateArgs {
     /// Print every effective property with the place it comes from, and stop
     #[arg(long)]
     show_config: bool,
+    #[command(flatten)]
+    options: OptionFlags,
 }
 
 /// Reads the workload and every setting on top of it.
@@ -150,6 +145,13 @@ fn properties(args: &GenerateArgs) -> Result<(String, Properties)> {
             bail!("which workload? Name one (for instance workloada) or give a property file with -P")
         }
     };
+    if let Some((known, _)) = args.options.0.first() {
+        bail!(
+            "--{} is an option of transactional workloads (oltp_read_write …, or a .toml file of yours), and {name} \
+             is one of YCSB's; --records and --ops are its numbers of rows and operations, other properties are set with -p",
+            known.name
+        );
+    }
     let flags = [
         ("recordcount", args.records.map(|value| value.to_string())),
         ("operationcount", args.ops.map(|value| value.to_string())),

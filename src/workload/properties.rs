@@ -23,6 +23,20 @@ pub enum Source {
     },
     /// With `-p name=value`, which beats every file.
     CommandLine,
+    /// With a flag of its own, which beats `-p`.
+    Flag(&'static str),
+}
+
+impl Source {
+    /// Of two sources the higher one decides.
+    pub fn rank(&self) -> u8 {
+        match self {
+            Source::Default => 0,
+            Source::File { .. } => 1,
+            Source::CommandLine => 2,
+            Source::Flag(_) => 3,
+        }
+    }
 }
 
 impl fmt::Display for Source {
@@ -31,6 +45,7 @@ impl fmt::Display for Source {
             Source::Default => out.write_str("default"),
             Source::File { path, line } => write!(out, "{path}:{line}"),
             Source::CommandLine => out.write_str("-p"),
+            Source::Flag(name) => write!(out, "--{name}"),
         }
     }
 }
@@ -101,7 +116,7 @@ impl Properties {
                 let (key, origin, value) = (key.clone(), source.clone(), value.clone());
                 self.warnings.push(Warning::Backslash { key, origin, value });
             }
-            if self.settings.get(&key).is_none_or(|older| older.source != Source::CommandLine) {
+            if self.settings.get(&key).is_none_or(|older| older.source.rank() <= source.rank()) {
                 self.settings.insert(key, Setting { value, source });
             }
         }
@@ -120,6 +135,12 @@ impl Properties {
     /// Makes a setting with the rank of the command line; flags that stand for a property use it.
     pub fn set(&mut self, name: &str, value: &str) {
         let setting = Setting { value: value.to_owned(), source: Source::CommandLine };
+        self.settings.insert(name.to_owned(), setting);
+    }
+
+    /// Makes a setting by the flag of this name.
+    pub fn set_flag(&mut self, name: &str, value: &str, flag: &'static str) {
+        let setting = Setting { value: value.to_owned(), source: Source::Flag(flag) };
         self.settings.insert(name.to_owned(), setting);
     }
 

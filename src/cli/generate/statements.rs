@@ -58,22 +58,18 @@ fn spec(args: &GenerateArgs, found: &Found) -> Result<OltpSpec> {
     args.properties.read_into(&mut settings)?;
     if args.theta.is_some() || args.zipf.is_some() || args.keys.is_some() {
         bail!(
-            "--keys, --zipf and --theta belong to YCSB's workloads; here it is -p rand-type=zipfian -p rand-zipfian-exp=…"
+            "--keys, --zipf and --theta belong to YCSB's workloads; here it is --rand-type zipfian --rand-zipfian-exp …"
         );
     }
     let number = |value: Option<u64>| value.map(|value| value.to_string());
-    let flags = [
-        ("table-size", number(args.records)),
-        ("operationcount", number(args.ops)),
-        ("events", number(args.ops)),
-        ("tables", number(args.tables)),
-        ("table-size", number(args.table_size)),
-        ("rand-type", args.rand_type.clone()),
-    ];
-    for (name, value) in flags {
-        if let Some(value) = value {
-            settings.set(name, &value);
-        }
+    if let Some(ops) = number(args.ops) {
+        settings.set("events", &ops);
+    }
+    if let Some(records) = number(args.records) {
+        settings.set_flag("table-size", &records, "records");
+    }
+    for (known, value) in &args.options.0 {
+        settings.set_flag(known.name, value, known.name);
     }
     Ok(OltpSpec::parse(&found.name, &found.label, &found.bytes, &settings)?)
 }

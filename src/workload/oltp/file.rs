@@ -47,6 +47,8 @@ struct FileTable {
     #[serde(default)]
     indexes: Vec<Spanned<FileIndex>>,
     rows_per_insert: Option<Text>,
+    /// Storage engine, for MySQL: a name, or an option that holds one.
+    engine: Option<Text>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -334,6 +336,7 @@ fn read_group(
     };
     let key: Vec<String> = table.primary_key.iter().map(known).collect::<Result<_, _>>()?;
     let is_primary = context.holds(&table.primary_key_if)?;
+    let engine = table.engine.as_ref().map(|engine| engine_of(context, engine)).transpose()?;
     let mut tables = Vec::new();
     for number in 1..=count {
         let named = |text: &Text| -> Result<String, Trouble> {
@@ -351,6 +354,7 @@ fn read_group(
             name: name.clone(),
             columns: columns.clone(),
             primary_key: if is_primary { key.clone() } else { Vec::new() },
+            engine: engine.clone().flatten(),
         });
         if !is_primary {
             let index = format!("xid_{name}");
@@ -382,6 +386,19 @@ fn read_group(
         load,
         rows_per_insert,
     })
+}
+
+/// The storage engine that a text names or that an option of its name holds; none is InnoDB.
+fn engine_of(context: &Context<'_>, text: &Text) -> Result<Option<String>, Trouble> {
+    let named = text.get_ref().as_str();
+    if !context.options.has(named) {
+        return context.name(text).map(|name| Some(name.to_owned()));
+    }
+    let engine = context.options.text(named);
+    if !is_name(&engine) {
+        return Err(context.options.wrong(named, "the name of a storage engine, for instance innodb"));
+    }
+    Ok(Some(engine).filter(|engine| !engine.eq_ignore_ascii_case("innodb")))
 }
 
 /// The INSERT that loads a group of tables.

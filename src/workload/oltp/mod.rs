@@ -5,6 +5,7 @@
 //! wrong is said with its line. What remains ([`OltpSpec`]) only has to be drawn from.
 
 mod file;
+pub mod known;
 mod make;
 mod options;
 mod rand;

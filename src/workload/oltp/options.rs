@@ -1,10 +1,11 @@
 //! The numbers and switches of a transactional workload: declared with their defaults in its file,
-//! under sysbench's names, and set with `-p`. `table_size` and `table-size` are one option, because
-//! sysbench takes both.
+//! under sysbench's names, and set with `-p` or, those of [`super::known`], by flags. `table_size` and
+//! `table-size` are one option, because sysbench takes both.
 
 use std::collections::BTreeMap;
 
-use super::{Place, Trouble, rand};
+use super::known::{Form, KNOWN};
+use super::{Place, Trouble};
 use crate::workload::{Properties, Setting, Source};
 
 /// An option in force.
@@ -46,8 +47,10 @@ impl Options {
     /// The options that a file declares, with the settings on top.
     pub fn new(declared: BTreeMap<String, toml::Value>, settings: &Properties) -> Result<Options, Trouble> {
         let mut values: BTreeMap<String, OptionValue> = BTreeMap::new();
-        for (name, value) in rand::defaults() {
-            values.insert(name.to_owned(), OptionValue { value, source: Source::Default });
+        for known in KNOWN {
+            if let Some(value) = known.everywhere.and_then(|text| value_of(known.form, text)) {
+                values.insert(known.name.to_owned(), OptionValue { value, source: Source::Default });
+            }
         }
         for (name, value) in declared {
             values.insert(canonical(&name), OptionValue { value, source: Source::Default });
@@ -55,7 +58,10 @@ impl Options {
         let mut options = Options { values, unknown: Vec::new() };
         // YCSB's name for the rows of a table comes first, so that ours can overrule it.
         let alias = settings.get("recordcount").map(|setting| ("table-size", setting));
-        for (name, setting) in alias.into_iter().chain(settings.iter()) {
+        let mut settings: Vec<(&str, &Setting)> = alias.into_iter().chain(settings.iter()).collect();
+        // An option has two spellings, and the source decides, not the spelling.
+        settings.sort_by_key(|(_, setting)| setting.source.rank());
+        for (name, setting) in settings {
             options.set(name, setting)?;
         }
         Ok(options)
@@ -64,34 +70,46 @@ impl Options {
     fn set(&mut self, name: &str, setting: &Setting) -> Result<(), Trouble> {
         let name = canonical(name);
         let Some(option) = self.values.get_mut(&name) else {
+            // A flag is typed for this workload; a property may be meant for somebody else.
+            if matches!(setting.source, Source::Flag(_)) {
+                return Err(self.no_flag(setting));
+            }
             if !OTHERS.contains(&name.as_str()) && !name.contains('.') {
                 self.unknown.push((name, setting.source.clone()));
             }
             return Ok(());
         };
         let text = setting.value.trim();
-        let parsed = match &option.value {
-            toml::Value::Integer(_) => text.parse().ok().map(toml::Value::Integer),
-            toml::Value::Float(_) => {
-                text.parse().ok().filter(|value: &f64| value.is_finite()).map(toml::Value::Float)
-            }
-            toml::Value::Boolean(_) => match text.to_ascii_lowercase().as_str() {
-                "true" | "on" | "1" | "yes" => Some(toml::Value::Boolean(true)),
-                "false" | "off" | "0" | "no" => Some(toml::Value::Boolean(false)),
-                _ => None,
-            },
-            _ => Some(toml::Value::String(text.to_owned())),
+        let form = match &option.value {
+            toml::Value::Integer(_) => Form::Count,
+            toml::Value::Float(_) => Form::Number,
+            toml::Value::Boolean(_) => Form::Switch,
+            _ => Form::Word,
         };
-        let kind = match &option.value {
-            toml::Value::Integer(_) => "a whole number",
-            toml::Value::Float(_) => "a number",
-            _ => "on or off",
-        };
-        let Some(value) = parsed else {
-            return Err(Trouble::nowhere(format!("{name}={text} ({}): expected {kind}", setting.source)));
+        let Some(value) = value_of(form, text) else {
+            let expected = match form {
+                Form::Count => "a whole number",
+                Form::Number => "a number",
+                Form::Switch => "on or off",
+                Form::Word => "a word",
+            };
+            return Err(Trouble::nowhere(format!("{name}={text} ({}): expected {expected}", setting.source)));
         };
         *option = OptionValue { value, source: setting.source.clone() };
         Ok(())
+    }
+
+    fn no_flag(&self, setting: &Setting) -> Trouble {
+        let flags: Vec<String> = KNOWN
+            .iter()
+            .filter(|known| known.everywhere.is_none() && self.has(known.name))
+            .map(|known| format!("--{}", known.name))
+            .collect();
+        let flags = if flags.is_empty() { "only --rand-…".to_owned() } else { flags.join(", ") };
+        Trouble::nowhere(format!(
+            "{} {}: this workload has no such option; it has {flags}",
+            setting.source, setting.value
+        ))
     }
 
     /// Is there such an option?
@@ -176,6 +194,20 @@ impl Options {
         self.values.iter().map(|(name, option)| {
             (name.as_str(), Setting { value: text_of(&option.value), source: option.source.clone() })
         })
+    }
+}
+
+/// A value as it is written on a command line; none if it has another form.
+fn value_of(form: Form, text: &str) -> Option<toml::Value> {
+    match form {
+        Form::Count => text.parse().ok().map(toml::Value::Integer),
+        Form::Number => text.parse().ok().filter(|value: &f64| value.is_finite()).map(toml::Value::Float),
+        Form::Switch => match text.to_ascii_lowercase().as_str() {
+            "true" | "on" | "1" | "yes" => Some(toml::Value::Boolean(true)),
+            "false" | "off" | "0" | "no" => Some(toml::Value::Boolean(false)),
+            _ => None,
+        },
+        Form::Word => Some(toml::Value::String(text.to_owned())),
     }
 }
 

@@ -114,18 +114,6 @@ impl Rand {
     }
 }
 
-/// The options that choose the rule, with sysbench's defaults.
-pub fn defaults() -> Vec<(&'static str, toml::Value)> {
-    vec![
-        ("rand-type", toml::Value::String("special".to_owned())),
-        ("rand-spec-iter", toml::Value::Integer(12)),
-        ("rand-spec-pct", toml::Value::Float(1.0)),
-        ("rand-spec-res", toml::Value::Float(75.0)),
-        ("rand-pareto-h", toml::Value::Float(0.2)),
-        ("rand-zipfian-exp", toml::Value::Float(0.8)),
-    ]
-}
-
 /// Nowhere in the file: for troubles of options that were set elsewhere.
 pub const NOWHERE: Place = 0;
 

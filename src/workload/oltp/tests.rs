@@ -1,5 +1,6 @@
 //! Workload files: what is understood, what is refused with its line, and what is drawn.
 
+use super::known::KNOWN;
 use super::*;
 use crate::workload::Properties;
 use crate::workload::builtin::TRANSACTIONAL;
@@ -229,4 +230,49 @@ fn options_are_checked_and_misspelt_ones_doubted() {
     let spec =
         builtin("oltp_read_only", &[("table_sizes", "5"), ("pg.host", "h"), ("threadcount", "4")]).unwrap();
     assert_eq!(spec.warnings, ["unknown option table-sizes (-p) has no effect; did you mean table-size?"]);
+}
+
+#[test]
+fn the_table_of_options_and_the_built_in_workloads_agree() {
+    let specs: Vec<OltpSpec> = TRANSACTIONAL.iter().map(|(name, _)| builtin(name, &[]).unwrap()).collect();
+    for spec in &specs {
+        for (name, _) in spec.options.effective() {
+            assert!(KNOWN.iter().any(|known| known.name == name), "{name} of {} has no row", spec.name);
+        }
+    }
+    for known in KNOWN {
+        let used = specs.iter().filter(|spec| spec.options.has(known.name)).count();
+        let expected = if known.everywhere.is_some() { specs.len() } else { 1 };
+        assert!(used >= expected, "{} is an option of {used} workloads", known.name);
+    }
+}
+
+#[test]
+fn a_flag_beats_a_property_and_a_property_a_file_however_they_are_spelt() {
+    let text = TRANSACTIONAL.iter().find(|row| row.0 == "oltp_read_only").unwrap().1;
+    let size = |settings: &Properties| {
+        let spec = OltpSpec::parse("oltp_read_only", "file", text.as_bytes(), settings).unwrap();
+        let found = spec.options.effective().find(|(name, _)| *name == "table-size").unwrap().1;
+        (found.value, found.source.to_string())
+    };
+    let mut settings = Properties::new();
+    settings.add_file("mine", b"table_size=1").unwrap();
+    assert_eq!(size(&settings), ("1".to_owned(), "mine:1".to_owned()));
+    settings.add_argument("table-size=2").unwrap();
+    assert_eq!(size(&settings), ("2".to_owned(), "-p".to_owned()));
+    settings.add_argument("table_size=3").unwrap();
+    settings.set_flag("table-size", "4", "table-size");
+    assert_eq!(size(&settings), ("4".to_owned(), "--table-size".to_owned()));
+}
+
+#[test]
+fn a_storage_engine_is_a_name_and_innodb_is_not_worth_a_word() {
+    let engine = |name: &str| -> Result<Option<String>, String> {
+        let spec = builtin("oltp_insert", &[("mysql-storage-engine", name)]).map_err(|it| it.to_string())?;
+        Ok(spec.schema.tables[0].engine.clone())
+    };
+    assert_eq!(engine("InnoDB"), Ok(None));
+    assert_eq!(engine("Aria"), Ok(Some("Aria".to_owned())));
+    let error = engine("a; DROP TABLE b").unwrap_err();
+    assert!(error.contains("mysql-storage-engine=a; DROP TABLE b (-p): expected the name"), "{error}");
 }
