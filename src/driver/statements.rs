@@ -77,7 +77,10 @@ impl Family {
             // A column that MySQL numbers must be a key from the beginning.
             parts.push(format!("KEY xid ({})", column.name));
         }
-        let engine = if self == Family::Mysql { " ENGINE = InnoDB" } else { "" };
+        let engine = match (self, &table.engine) {
+            (Family::Mysql, engine) => format!(" ENGINE = {}", engine.as_deref().unwrap_or("InnoDB")),
+            _ => String::new(),
+        };
         format!("CREATE TABLE {} ({}){engine}", table.name, parts.join(", "))
     }
 
@@ -111,12 +114,21 @@ impl Family {
 
     /// The statements that follow when the rows of a table are there: its indexes.
     pub fn create_indexes(self, schema: &Schema, table: &Table) -> Vec<String> {
-        let inline = self == Family::Mysql && table.primary_key.is_empty();
-        let ours = |index: &&Index| {
-            index.table == table.name && !(inline && index.name == format!("xid_{}", table.name))
+        // The key that numbers rows came with the table.
+        let numbered = table.columns.iter().find(|column| column.auto);
+        let inline = numbered.filter(|_| self == Family::Mysql && table.primary_key.is_empty());
+        let is_inline = |index: &Index| {
+            index.name == format!("xid_{}", table.name)
+                && inline.is_some_and(|column| index.columns == [column.name.as_str()])
         };
+        let ours = |index: &&Index| index.table == table.name && !is_inline(index);
         let text = |index: &Index| {
-            format!("CREATE INDEX {} ON {} ({})", index.name, index.table, index.columns.join(", "))
+            // MySQL's index names belong to their table, and sysbench calls this one so.
+            let name = match self {
+                Family::Mysql if inline.is_none() && index.name == format!("xid_{}", table.name) => "xid",
+                _ => &index.name,
+            };
+            format!("CREATE INDEX {name} ON {} ({})", index.table, index.columns.join(", "))
         };
         schema.indexes.iter().filter(ours).map(text).collect()
     }
@@ -180,6 +192,7 @@ mod tests {
                 column("c", "char(120)", false, Some("")),
             ],
             primary_key: if primary { vec!["id".to_owned()] } else { Vec::new() },
+            engine: None,
         }
     }
 
@@ -198,5 +211,41 @@ mod tests {
             format!("CREATE TABLE sbtest1 (id INTEGER NOT NULL AUTO_INCREMENT, {rest} ENGINE = InnoDB")
         );
         assert!(Family::Mysql.create_table(&table(false)).contains("KEY xid (id)"));
+        let aria = Table { engine: Some("Aria".to_owned()), ..table(true) };
+        assert!(Family::Mysql.create_table(&aria).ends_with(" ENGINE = Aria"));
+        assert!(Family::Postgres.create_table(&aria).ends_with("PRIMARY KEY (id))"));
+    }
+
+    #[test]
+    fn a_table_without_a_primary_key_has_its_index_once() {
+        let index = |name: &str, columns: &[&str]| Index {
+            name: name.to_owned(),
+            table: "sbtest1".to_owned(),
+            columns: columns.iter().map(|&column| column.to_owned()).collect(),
+        };
+        let made = |family: Family, table: &Table, columns: &[&str]| {
+            let schema = Schema {
+                tables: vec![table.clone()],
+                indexes: vec![index("xid_sbtest1", columns), index("k_1", &["k"])],
+            };
+            family.create_indexes(&schema, table)
+        };
+        let (xid, k) = ("CREATE INDEX xid_sbtest1 ON sbtest1 (id)", "CREATE INDEX k_1 ON sbtest1 (k)");
+        let numbered = table(false);
+        let mut given = table(false);
+        given.columns[0].auto = false;
+        for family in [Family::Postgres, Family::Sqlite, Family::Standard] {
+            assert_eq!(made(family, &numbered, &["id"]), [xid, k]);
+        }
+        // MySQL numbers only a column with a key, so that one came with the table; else it follows.
+        assert_eq!(made(Family::Mysql, &numbered, &["id"]), [k]);
+        assert_eq!(made(Family::Mysql, &given, &["id"]), ["CREATE INDEX xid ON sbtest1 (id)", k]);
+        assert!(!Family::Mysql.create_table(&given).contains("KEY"));
+        let two = made(Family::Mysql, &numbered, &["id", "k"]);
+        assert_eq!(
+            two,
+            ["CREATE INDEX xid_sbtest1 ON sbtest1 (id, k)", k],
+            "of two columns it is another one"
+        );
     }
 }
