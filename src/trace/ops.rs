@@ -29,7 +29,7 @@ use super::encode::{Columns, Encoded};
 use super::meta::TraceMeta;
 use super::{FOOTER_KEY, FileError, FileKind, Opened, inconsistent, trace_properties, trace_schema};
 use crate::op::OpKind;
-use crate::statement::{Statement, Statements, parameters_in};
+use crate::statement::{Statement, Statements, is_name, parameters_in};
 
 /// The values of a written row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -556,7 +556,12 @@ impl OpBlock {
             let wrong = |what: String| inconsistent(path, format!("operation {} {what}", self.id(row)));
             let Some(txn) = self.txn(row) else { return Err(wrong("belongs to no transaction".to_owned())) };
             if row == 0 || self.txn(row - 1) != Some(txn) {
+                if let Some(&start) = starts.last() {
+                    self.check_ends(path, start as usize..row)?;
+                }
                 starts.push(row as u32);
+            } else if self.kind(row) == OpKind::Begin {
+                return Err(wrong(format!("is a BEGIN within transaction {txn}")));
             }
             let kind = self.kind(row);
             if matches!(kind, OpKind::Begin | OpKind::Commit | OpKind::Rollback) {
@@ -582,8 +587,26 @@ impl OpBlock {
                 return Err(wrong(format!("names table {table:?} of {tables}")));
             }
         }
+        if let Some(&start) = starts.last() {
+            self.check_ends(path, start as usize..self.len())?;
+        }
         self.transactions = Some(starts);
         Ok(())
+    }
+
+    /// The rows of a transaction end with COMMIT or ROLLBACK if they begin with BEGIN, and only then.
+    fn check_ends(&self, path: &Path, rows: std::ops::Range<usize>) -> Result<(), FileError> {
+        let ends = |row: usize| matches!(self.kind(row), OpKind::Commit | OpKind::Rollback);
+        let (begins, last) = (self.kind(rows.start) == OpKind::Begin, rows.end - 1);
+        let txn = self.txn(last).unwrap_or(0);
+        let what = if begins && !ends(last) {
+            format!("transaction {txn} ends with operation {} and without COMMIT or ROLLBACK", self.id(last))
+        } else if let Some(row) = rows.clone().find(|&row| ends(row) && !(begins && row == last)) {
+            format!("operation {} ends transaction {txn} where it cannot end", self.id(row))
+        } else {
+            return Ok(());
+        };
+        Err(inconsistent(path, what))
     }
 
     /// Position of a statement's table among its tables.
@@ -688,6 +711,8 @@ pub struct TraceReader {
     absent: Absent,
     next_row: u64,
     last_id: Option<u64>,
+    /// Transactions of the blocks so far.
+    transactions: u64,
     /// The beginning of a transaction whose other rows are still to be read.
     carried: Option<RecordBatch>,
 }
@@ -744,7 +769,23 @@ impl TraceReader {
                     format!("{} uses ${used}, but has {} parameters", statement.name, statement.types.len());
                 return Err(inconsistent(path, what));
             }
+            // What is prepared for: text that long would be made before the first row is read.
+            if statement.groups.saturating_mul(statement.types.len().max(1)) > MOST_PARAMETERS {
+                let what = format!("{} has {} groups of parameters", statement.name, statement.groups);
+                return Err(inconsistent(path, what));
+            }
         }
+        if !meta.statements.is_empty() {
+            let lacking = match (&meta.schema, meta.transactions) {
+                (None, _) => Some("its statements have no tables: its footer has no schema"),
+                (_, None) => Some("its footer does not say how many transactions it holds"),
+                _ => None,
+            };
+            if let Some(what) = lacking {
+                return Err(inconsistent(path, what));
+            }
+        }
+        check_names(path, &meta)?;
         let Opened { path, parquet, file, .. } = opened;
         let rows = parquet.metadata().file_metadata().num_rows();
         if rows != meta.rows as i64 {
@@ -764,7 +805,16 @@ impl TraceReader {
             .with_batch_size(block_rows)
             .build()
             .map_err(|cause| FileError::Damaged { path: path.clone(), cause: cause.to_string() })?;
-        Ok(TraceReader { path, meta, batches, absent, next_row: 0, last_id: None, carried: None })
+        Ok(TraceReader {
+            path,
+            meta,
+            batches,
+            absent,
+            next_row: 0,
+            last_id: None,
+            transactions: 0,
+            carried: None,
+        })
     }
 
     /// What the trace says about itself.
@@ -774,7 +824,17 @@ impl TraceReader {
 
     /// The next block, or `None` at the end.
     pub fn next_block(&mut self) -> Result<Option<OpBlock>, FileError> {
-        let Some(batch) = self.next_batch()? else { return Ok(None) };
+        let Some(batch) = self.next_batch()? else {
+            let said = self.meta.transactions.filter(|&said| said != self.transactions);
+            return match said {
+                None => Ok(None),
+                Some(said) => {
+                    let what =
+                        format!("it holds {} transactions, but its footer says {said}", self.transactions);
+                    Err(inconsistent(&self.path, what))
+                }
+            };
+        };
         let block =
             OpBlock::from_batch(&self.path, self.next_row, &batch, &self.absent, &self.meta.statements)?;
         if let (Some(before), false) = (self.last_id, block.is_empty())
@@ -785,6 +845,7 @@ impl TraceReader {
         }
         self.last_id = block.len().checked_sub(1).map(|last| block.id(last)).or(self.last_id);
         self.next_row += block.len() as u64;
+        self.transactions += block.transactions.as_ref().map_or(0, |starts| starts.len() as u64);
         Ok(Some(block))
     }
 
@@ -816,6 +877,25 @@ impl TraceReader {
                 }
             }
         }
+    }
+}
+
+/// Parameters of one statement: what the protocols of PostgreSQL and MySQL count in 16 bits.
+const MOST_PARAMETERS: usize = 65_535;
+
+/// Names of tables, columns and indexes stand in statements as they are.
+fn check_names(path: &Path, meta: &TraceMeta) -> Result<(), FileError> {
+    let tables = meta.schema.iter().flat_map(|schema| &schema.tables);
+    let of_tables = tables.flat_map(|table| {
+        let columns = table.columns.iter().map(|column| &column.name);
+        columns.chain(&table.primary_key).chain([&table.name]).chain(&table.engine)
+    });
+    let indexes = meta.schema.iter().flat_map(|schema| &schema.indexes);
+    let of_indexes = indexes.flat_map(|index| index.columns.iter().chain([&index.name, &index.table]));
+    let named = meta.statements.0.iter().flat_map(|statement| &statement.tables);
+    match of_tables.chain(of_indexes).chain(named).find(|name| !is_name(name)) {
+        Some(name) => Err(inconsistent(path, format!("{name:?} cannot be the name of a table or column"))),
+        None => Ok(()),
     }
 }
 
