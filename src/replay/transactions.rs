@@ -227,10 +227,15 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
             if attempt > 1 {
                 in_flight.again(attempt, start_ns);
             }
-            let outcome = self.limited_call(session, &call, sink).await;
+            let mut outcome = self.limited_call(session, &call, sink).await;
             let end_ns = self.clock.now_ns();
             if !in_flight.end() {
                 return Tried::Closed;
+            }
+            // A driver whose calls block ends them itself, by whatever error it gets then.
+            let expired = shared.policy.op_timeout_ns.is_some_and(|limit_ns| end_ns - start_ns >= limit_ns);
+            if expired && outcome.status != Status::Ok {
+                outcome.status = Status::Timeout;
             }
             let unanswered = outcome.status == Status::Timeout && shared.policy.op_timeout_ns.is_some();
             in_flight.ended().push(Sample {
@@ -335,5 +340,270 @@ fn not_executed(ops: &OpBlock, row: usize, session: u32, intended_ns: u64, statu
         observed: 0,
         kind: ops.kind(row),
         status,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::rc::Rc;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::driver::{Kind, Preparation, Rows, ServerInfo, TableSpec, Target, TargetError};
+    use crate::op::Op;
+    use crate::replay::feed::Feed;
+    use crate::replay::observe::Unobserved;
+    use crate::replay::pace::Pace;
+    use crate::replay::{Failures, Policy, Shared};
+    use crate::statement::Statement;
+    use crate::trace::meta::{Phase, TraceMeta};
+    use crate::trace::ops::{ChunkBuilder, Row, RowValues, TraceReader, TraceWriter};
+
+    thread_local! {
+        /// The clock of the test on this thread: connections come from a driver that lanes share.
+        static CLOCK: RefCell<Rc<ManualClock>> = RefCell::default();
+    }
+
+    /// Answers that are no OK after 1 ns: the number of the call, the time it takes, and the answer; none: it is
+    /// never answered.
+    type Script = Vec<(usize, u64, Option<Outcome>)>;
+
+    /// A database whose calls end as the script says.
+    #[derive(Clone, Default)]
+    struct Scripted {
+        script: Script,
+        /// What was asked, on which connection.
+        log: Arc<Mutex<Vec<String>>>,
+    }
+
+    struct ScriptedSession {
+        database: Scripted,
+        connection: usize,
+    }
+
+    impl Scripted {
+        fn note(&self, line: String) -> usize {
+            let mut log = self.log.lock().unwrap();
+            log.push(line);
+            log.iter().filter(|line| line.contains(": ")).count() - 1
+        }
+    }
+
+    impl Driver for Scripted {
+        const KINDS: &'static [Kind] = &[];
+        const BLOCKING: bool = false;
+        type Session = ScriptedSession;
+        fn open(_target: &Target) -> Result<Scripted, TargetError> {
+            Ok(Scripted::default())
+        }
+        async fn prepare(&self, _: &TableSpec, _: Preparation) -> Result<ServerInfo, TargetError> {
+            Ok(ServerInfo::default())
+        }
+        async fn connect(&self, _: &TableSpec, _: u32) -> Result<ScriptedSession, TargetError> {
+            unreachable!("this is a statement trace")
+        }
+        async fn connect_statements(&self, _: &Statements, _: u32) -> Result<ScriptedSession, TargetError> {
+            let mut log = self.log.lock().unwrap();
+            let connection = 1 + log.iter().filter(|line| line.starts_with("connect")).count();
+            log.push(format!("connect {connection}"));
+            drop(log);
+            Ok(ScriptedSession { database: self.clone(), connection })
+        }
+    }
+
+    impl Session for ScriptedSession {
+        async fn read<R: Rows>(&mut self, _: &Op<'_>, _: &mut R) -> Outcome {
+            Outcome::UNSUPPORTED
+        }
+        async fn update(&mut self, _: &Op<'_>) -> Outcome {
+            Outcome::UNSUPPORTED
+        }
+        async fn insert(&mut self, _: &Op<'_>) -> Outcome {
+            Outcome::UNSUPPORTED
+        }
+        async fn scan<R: Rows>(&mut self, _: &Op<'_>, _: &mut R) -> Outcome {
+            Outcome::UNSUPPORTED
+        }
+        async fn delete(&mut self, _: &Op<'_>) -> Outcome {
+            Outcome::UNSUPPORTED
+        }
+        fn cancel(&mut self) -> impl Future<Output = ()> + 'static {
+            self.database.note(format!("cancel {}", self.connection));
+            std::future::ready(())
+        }
+        async fn call<R: Rows>(&mut self, call: &Call<'_>, _: &mut R) -> Outcome {
+            let asked = match call.action {
+                Action::Begin => "BEGIN".to_owned(),
+                Action::Commit => "COMMIT".to_owned(),
+                Action::Rollback => "ROLLBACK".to_owned(),
+                Action::Statement { .. } => format!("add {}", call.id),
+            };
+            let number = self.database.note(format!("{}: {asked}", self.connection));
+            match self.database.script.iter().find(|line| line.0 == number) {
+                Some((_, _, None)) => std::future::pending().await,
+                Some((_, takes_ns, Some(outcome))) => {
+                    CLOCK.with_borrow(|clock| clock.advance_ns(*takes_ns));
+                    outcome.clone()
+                }
+                None => {
+                    CLOCK.with_borrow(|clock| clock.advance_ns(1));
+                    Outcome::ok(1)
+                }
+            }
+        }
+    }
+
+    /// Transactions of BEGIN, two statements and COMMIT.
+    fn reader(folder: &std::path::Path, transactions: u64) -> TraceReader {
+        let path = folder.join("t.run.parquet");
+        let add = OpKind::register("add").expect("a free slot");
+        let mut chunk = ChunkBuilder::new(8);
+        for id in 0..4 * transactions {
+            let kind = [OpKind::Begin, add, add, OpKind::Commit][id as usize % 4];
+            let (fields, values) = (None, RowValues::None);
+            let row = Row { kind, key: b"", fields, values, scan_len: None, at_ns: None, after: None };
+            chunk.push_in(id, &row, Some(id / 4));
+        }
+        let mut writer = TraceWriter::create(&path).unwrap();
+        writer.append(writer.encoder().encode(chunk).unwrap()).unwrap();
+        let mut meta = TraceMeta::empty("t", Phase::Run);
+        meta.statements = statements();
+        meta.schema = Some(Schema::default());
+        meta.transactions = Some(transactions);
+        writer.finish(meta).unwrap();
+        TraceReader::open(&path).unwrap()
+    }
+
+    fn statements() -> Statements {
+        Statements(vec![Statement {
+            name: "add".to_owned(),
+            sql: "UPDATE t SET n = n + 1".to_owned(),
+            dialects: Default::default(),
+            repeat: None,
+            types: Vec::new(),
+            tables: Vec::new(),
+            groups: 1,
+            returns_rows: false,
+        }])
+    }
+
+    /// Replays transactions with a deadline of 50 ns and up to five retries: the status, start and end of
+    /// each row, what was asked of the database, and how the transactions ended.
+    #[expect(clippy::type_complexity, reason = "three answers of one run")]
+    fn replayed(transactions: u64, script: Script) -> (Vec<(Status, u64, u64)>, Vec<String>, [u64; 3]) {
+        let folder = tempfile::tempdir().unwrap();
+        let feed = Feed::default();
+        feed.fill(reader(folder.path(), transactions), None);
+        let driver = Scripted { script, ..Scripted::default() };
+        let log = driver.log.clone();
+        let shared = Arc::new(Shared {
+            driver,
+            table: TableSpec { name: String::new(), fields: vec![], field_length: 0, shapes: vec![] },
+            pace: Pace::Unpaced,
+            feed,
+            completions: None,
+            policy: Policy { op_timeout_ns: Some(50), retries: 5, ..Policy::default() },
+            failures: Failures::default(),
+            stop: Default::default(),
+            seed: 1,
+            in_flight: Shared::<Scripted>::cells(1),
+            connecting: Shared::<Scripted>::turns(),
+            transactions: Some(Transactions::new(&statements(), Schema::default())),
+        });
+        let clock = Rc::new(ManualClock::default());
+        CLOCK.set(clock.clone());
+        let (ring, mut samples) = rtrb::RingBuffer::new(64);
+        let lane = Lane {
+            shared: shared.clone(),
+            clock,
+            block: RefCell::default(),
+            log: RefCell::new(ring),
+            stalls: Cell::new(0),
+            reconnecting_ns: Cell::new(0),
+            closing_ns: RefCell::default(),
+            observer: Unobserved,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let session = shared.driver.connect_statements(&statements(), 0).await.unwrap();
+            lane.run_transactions(0, session).await;
+        });
+        let rows = std::iter::from_fn(|| samples.pop().ok());
+        let rows: Vec<Sample> = rows.collect();
+        let ids: Vec<u64> = rows.iter().map(|row| row.op_id).collect();
+        assert_eq!(ids, (0..4 * transactions).collect::<Vec<_>>(), "each row once");
+        let ended = shared.transactions.as_ref().unwrap().meta(transactions);
+        let rows = rows.iter().map(|row| (row.status, row.start_ns, row.end_ns)).collect();
+        let log = log.lock().unwrap().clone();
+        (rows, log, [ended.ok, ended.failed, ended.retries])
+    }
+
+    const NEVER: u64 = NEVER_NS;
+
+    #[test]
+    fn a_statement_without_an_answer_ends_its_transaction_at_the_deadline_and_takes_its_connection_along() {
+        let (rows, log, ended) = replayed(2, vec![(2, 0, None)]);
+        assert_eq!(
+            rows,
+            [
+                (Status::Ok, 0, 1),
+                (Status::Ok, 1, 2),
+                (Status::Timeout, 2, NEVER),
+                (Status::Unmet, NEVER, NEVER),
+                (Status::Ok, 52, 53),
+                (Status::Ok, 53, 54),
+                (Status::Ok, 54, 55),
+                (Status::Ok, 55, 56),
+            ]
+        );
+        // The statement is cancelled; nothing more is asked on that connection, not even ROLLBACK: the end
+        // of a connection takes its transaction back. And nothing is tried again.
+        let asked = [
+            "connect 1",
+            "1: BEGIN",
+            "1: add 1",
+            "1: add 2",
+            "cancel 1",
+            "connect 2",
+            "2: BEGIN",
+            "2: add 5",
+            "2: add 6",
+            "2: COMMIT",
+        ];
+        assert_eq!((log, ended), (asked.map(str::to_owned).to_vec(), [1, 1, 0]));
+    }
+
+    #[test]
+    fn a_commit_without_an_answer_is_not_sent_again_because_nobody_knows() {
+        let (rows, log, ended) = replayed(2, vec![(3, 0, None)]);
+        let statuses: Vec<Status> = rows.iter().map(|row| row.0).collect();
+        assert_eq!(statuses[..4], [Status::Ok, Status::Ok, Status::Ok, Status::Timeout]);
+        assert_eq!(rows[3], (Status::Timeout, 3, NEVER));
+        assert_eq!(log.iter().filter(|line| line.ends_with(": COMMIT")).count(), 2, "{log:?}");
+        assert_eq!(log[5..7], ["cancel 1", "connect 2"].map(str::to_owned));
+        assert_eq!(ended, [1, 1, 0]);
+    }
+
+    #[test]
+    fn a_driver_that_ends_a_statement_itself_keeps_its_connection_and_takes_the_transaction_back() {
+        // As SQLite does it: it waits for a lock until the deadline, and then calls it a conflict.
+        let busy = Outcome::failed(Status::Conflict, Recovery::Retry, "SQLITE_BUSY", "database is locked");
+        let (rows, log, ended) = replayed(2, vec![(1, 50, Some(busy))]);
+        assert_eq!(rows[1], (Status::Timeout, 1, NEVER), "it was not answered");
+        assert_eq!([rows[2].0, rows[3].0], [Status::Unmet; 2]);
+        let asked = ["connect 1", "1: BEGIN", "1: add 1", "1: ROLLBACK", "1: BEGIN"];
+        assert_eq!(log[..5], asked.map(str::to_owned));
+        assert_eq!(ended, [1, 1, 0], "a deadline is not extended by another try");
+    }
+
+    #[test]
+    fn a_conflict_is_tried_again_within_the_deadline_of_each_statement() {
+        let conflict = Outcome::failed(Status::Conflict, Recovery::Retry, "40001", "again");
+        let (rows, log, ended) = replayed(1, vec![(2, 49, Some(conflict))]);
+        assert!(rows.iter().all(|row| row.0 == Status::Ok), "{rows:?}");
+        assert_eq!(log.iter().filter(|line| line.ends_with("BEGIN")).count(), 2, "{log:?}");
+        assert_eq!(ended, [1, 0, 1]);
     }
 }

@@ -18,6 +18,7 @@ mod target;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, DriverError, Error, IoError, Params, Row, Statement, Value};
@@ -101,6 +102,8 @@ pub struct MySql {
     stale_seconds: Option<u32>,
     /// What every session begins with.
     setup: Vec<String>,
+    /// Operations have a deadline: those that were given up are ended on the server.
+    kills: bool,
     /// Known after [`Driver::prepare`]: the key column is not in byte order.
     cast_scans: AtomicBool,
     /// Known after [`Driver::prepare`]: the key is the primary key.
@@ -117,6 +120,8 @@ pub struct MySqlSession {
     locking: Option<Statement>,
     /// Those of a statement trace.
     calls: Option<statements::Calls>,
+    /// The server that knows this connection by its number, if that is sure and of use.
+    server: Option<String>,
 }
 
 impl Driver for MySql {
@@ -244,10 +249,11 @@ impl Driver for MySql {
                 statements.add(*kind, fields.clone(), statement);
             }
             let locking = if modifies { Some(conn.prep(locking.as_str()).await.map_err(refused)?) } else { None };
-            Ok((conn, statements, locking))
+            let server = self.server(&mut conn).await;
+            Ok((conn, statements, locking, server))
         });
-        let (conn, statements, locking) = prepared.await?;
-        Ok(MySqlSession { conn, table: table.clone(), texts, statements, locking, calls: None })
+        let (conn, statements, locking, server) = prepared.await?;
+        Ok(MySqlSession { conn, table: table.clone(), texts, statements, locking, calls: None, server })
     }
 
     async fn prepare_schema(
@@ -345,6 +351,7 @@ impl MySql {
             clustered: truth("tidb.cluster_index", true)?,
             stale_seconds,
             setup,
+            kills: target.op_timeout.is_some(),
             cast_scans: AtomicBool::new(false),
             key_is_primary: AtomicBool::new(true),
         })
@@ -520,6 +527,18 @@ impl MySql {
         Ok(conn)
     }
 
+    /// Which server this is. None if nothing will have to be ended there, or if it knows this connection
+    /// by another number than we do: then there is something between us that might pass a KILL on to
+    /// a server where the number is somebody else's.
+    async fn server(&self, conn: &mut Conn) -> Option<String> {
+        if !self.kills {
+            return None;
+        }
+        let text = format!("SELECT CONNECTION_ID(), {SERVER}");
+        let (number, server): (u64, String) = conn.query_first(text).await.ok().flatten()?;
+        (number == u64::from(conn.id())).then_some(server)
+    }
+
     /// Why there is no connection to this host, and what to try.
     fn unusable(&self, position: usize, error: &Error) -> TargetError {
         let (host, user, database) = (self.address.host(position), &self.address.user, &self.address.database);
@@ -583,6 +602,12 @@ impl MySql {
         TargetError::Unusable(format!("{} refused to {doing}: {}{code}", self.address.words(), words(error)))
     }
 }
+
+/// Tells one server from another.
+const SERVER: &str = "CONCAT(@@hostname, ':', @@port)";
+
+/// Time for the request to end a connection that was given up.
+const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What statements say besides what all SQL databases say.
 #[derive(Debug, Clone, Copy)]
@@ -858,6 +883,24 @@ impl Session for MySqlSession {
         }
         let _ = self.conn.query_drop("ROLLBACK").await;
         outcome
+    }
+
+    /// By a connection of its own. A server notices that nobody listens any more only when it answers;
+    /// until then the locks of the transaction would stay.
+    fn cancel(&mut self) -> impl Future<Output = ()> + 'static {
+        let (options, number, server) = (self.conn.opts().clone(), self.conn.id(), self.server.take());
+        async move {
+            let Some(server) = server else { return };
+            let kill = async {
+                let mut conn = Conn::new(options).await?;
+                let here: Option<String> = conn.query_first(format!("SELECT {SERVER}")).await?;
+                if here.is_some_and(|here| here == server) {
+                    conn.query_drop(format!("KILL CONNECTION {number}")).await?;
+                }
+                conn.disconnect().await
+            };
+            let _ = tokio::time::timeout(KILL_TIMEOUT, kill).await;
+        }
     }
 
     async fn call<R: Rows>(&mut self, call: &Call<'_>, rows: &mut R) -> Outcome {

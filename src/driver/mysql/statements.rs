@@ -99,9 +99,10 @@ impl MySql {
                 let placed = placed.map_err(|error| self.unusable(host, &error))?;
                 calls.add(statement, table, groups, placed);
             }
-            Ok((conn, calls))
+            let server = self.server(&mut conn).await;
+            Ok((conn, calls, server))
         });
-        let (conn, calls) = opened.await?;
+        let (conn, calls, server) = opened.await?;
         Ok(MySqlSession {
             conn,
             table: TableSpec { name: String::new(), fields: Vec::new(), field_length: 0, shapes: Vec::new() },
@@ -109,6 +110,7 @@ impl MySql {
             statements: Shapes::new(),
             locking: None,
             calls: Some(calls),
+            server,
         })
     }
 }
