@@ -27,6 +27,7 @@
 //! * [`trace`]: what is on disk, both formats: names, types, encodings, versions, footers.
 //! * [`statement`]: SQL as a trace tells it, and the tables it works on.
 //! * [`record`]: numbers become keys and values.
+//! * [`slope`]: does something grow?
 //! * [`units`]: numbers as people read them.
 //! * [`op`], [`rng`], [`clock`]: the shared words, random streams that stay the same, and time.
 //!   They use nothing of ours.
@@ -51,6 +52,7 @@ pub mod op;
 pub mod record;
 pub mod replay;
 pub mod rng;
+pub mod slope;
 pub mod statement;
 pub mod trace;
 pub mod units;

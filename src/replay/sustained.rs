@@ -2,6 +2,7 @@
 //! response times say more about the length of the run than about the database. A run should say so
 //! by itself.
 
+use crate::slope::theil_sen;
 use crate::trace::meta::SustainedMeta;
 
 /// The lag at one moment of a run.
@@ -47,8 +48,7 @@ const NOTICEABLE_NS: u64 = 10_000_000;
 /// Judges a paced run; `None` if it was too short to tell (fewer than 3 intervals).
 ///
 /// Not sustained: the lag of the last interval exceeds 10 median service times and 10 ms, and it
-/// grew over the later half of the time since it did (Theil–Sen slope, the median of the slopes of all pairs,
-/// above 0). A stall that has been worked off is sustained: its lag went down again.
+/// grew over the later half of the time since it did (a slope above 0). A stall that has been worked off is sustained: its lag went down again.
 ///
 /// Whose fault it was is read from what the sessions did since then.
 pub fn judge(points: &[LagPoint], median_service_ns: u64, capacity: &Capacity) -> Option<SustainedMeta> {
@@ -59,7 +59,7 @@ pub fn judge(points: &[LagPoint], median_service_ns: u64, capacity: &Capacity) -
     let begin = points.iter().rposition(|point| point.median_lag_ns <= limit_ns).map_or(0, |last| last + 1);
     let late = &points[begin..];
     // Only the later half of that time counts: a backlog that shrinks at the end is being worked off.
-    let growth = theil_sen(&points[(begin + late.len() / 2).min(points.len() - 2)..]);
+    let growth = growth(&points[(begin + late.len() / 2).min(points.len() - 2)..]);
     let sustained = late.is_empty() || growth <= 0.0;
     let since_ns = if begin == 0 { 0 } else { points[begin - 1].at_ns };
     let late_ns = (points[points.len() - 1].at_ns - since_ns).max(1);
@@ -83,20 +83,11 @@ pub fn judge(points: &[LagPoint], median_service_ns: u64, capacity: &Capacity) -
     })
 }
 
-/// The median of the slopes between all pairs of points, ns of lag per ns of time. At most some
-/// 500 points are used, evenly spread: the pairs grow with their square.
-fn theil_sen(points: &[LagPoint]) -> f64 {
+/// ns of lag per ns of time. At most some 500 points are used, evenly spread.
+fn growth(points: &[LagPoint]) -> f64 {
     let step = points.len().div_ceil(500).max(1);
-    let points: Vec<&LagPoint> = points.iter().step_by(step).collect();
-    let mut slopes = Vec::new();
-    for (position, one) in points.iter().enumerate() {
-        for other in &points[position + 1..] {
-            let rise = other.median_lag_ns as f64 - one.median_lag_ns as f64;
-            slopes.push(rise / (other.at_ns - one.at_ns).max(1) as f64);
-        }
-    }
-    slopes.sort_by(f64::total_cmp);
-    slopes.get(slopes.len() / 2).copied().unwrap_or(0.0)
+    let point = |point: &LagPoint| (point.at_ns as f64, point.median_lag_ns as f64);
+    theil_sen(&points.iter().step_by(step).map(point).collect::<Vec<_>>())
 }
 
 #[cfg(test)]
