@@ -1,7 +1,8 @@
 //! The ops of a run by something else than their kind: which session, key or size was slow?
 //!
 //! Two more scans, like those of the run itself: percentiles are exact, memory is a few histograms per
-//! group, so there are never more than [`MOST_GROUPS`] groups.
+//! group, so there are never more than [`MOST_GROUPS`] groups. Where the trace decides, there is a byte for
+//! each of its ops besides, and, to find the most frequent keys, a bounded number of counters.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,44 @@ use crate::trace::ops::TraceReader;
 const MOST_GROUPS: u64 = 64;
 /// Keys that get a group of their own.
 const HOT_KEYS: usize = 20;
+/// Keys that are counted at once, to find those: of a trace with no more different keys every one.
+const COUNTED_KEYS: usize = 1 << 16;
+
+/// The most frequent of many numbers, by the counters of Misra and Gries (1982), taken down together:
+/// twice as many as are kept, then all are lowered by the first one that is not kept, and those at 0
+/// go. That takes its value from at least `kept` + 1 counters at once, so a number is missed by no more than
+/// a share 1/`kept` of all, and what is more frequent is still there.
+struct Frequent {
+    kept: usize,
+    counts: HashMap<u64, u64>,
+    /// By how much any count may be too low.
+    missed: u64,
+}
+
+impl Frequent {
+    fn new(kept: usize) -> Frequent {
+        Frequent { kept, counts: HashMap::new(), missed: 0 }
+    }
+
+    fn add(&mut self, number: u64) {
+        *self.counts.entry(number).or_default() += 1;
+        if self.counts.len() > 2 * self.kept {
+            let mut counts: Vec<u64> = self.counts.values().copied().collect();
+            let (_, lowered, _) = counts.select_nth_unstable_by(self.kept, |one, other| other.cmp(one));
+            let lowered = *lowered;
+            self.missed += lowered;
+            self.counts.retain(|_, count| {
+                *count = count.saturating_sub(lowered);
+                *count > 0
+            });
+        }
+    }
+
+    /// What is left, and by how much a count may be too low: a number that occurs more often is there.
+    fn finish(self) -> (HashMap<u64, u64>, u64) {
+        (self.counts, self.missed)
+    }
+}
 
 /// What ops are grouped by.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,6 +130,8 @@ struct Plan {
     names: Vec<String>,
     group: Vec<u8>,
     first: u64,
+    /// Of the keys, those that others may equal in frequency that have no group.
+    uncertain: usize,
 }
 
 /// Numbers of one group.
@@ -126,12 +167,12 @@ fn each_value(status: Status, intended: u64, start: u64, end: u64, mut each: imp
 
 /// Groups the ops of a run.
 pub fn groups(member: &Member, run: &RunReport, by: &By, percentiles: &[Percentile]) -> Result<Groups> {
-    let named = |groups| Groups { by: by.name().to_owned(), about: by.about().to_owned(), groups };
+    let named = |groups, about| Groups { by: by.name().to_owned(), about, groups };
     if *by == By::Op {
         let with_rows = run.ops.0.iter().filter_map(|(name, op)| Some((name, op.as_ref()?)));
         let kinds =
             with_rows.map(|(name, op)| (name.clone(), OpReport { windows: Vec::new(), ..op.clone() }));
-        return Ok(named(Named(kinds.collect())));
+        return Ok(named(Named(kinds.collect()), by.about().to_owned()));
     }
     let plan = match by {
         By::Key(trace) | By::Size(trace) => Some(plan(by, trace, run)?),
@@ -252,7 +293,11 @@ pub fn groups(member: &Member, run: &RunReport, by: &By, percentiles: &[Percenti
     if matches!(by, By::Code) {
         groups.sort_by_key(|(_, op)| std::cmp::Reverse(op.ops));
     }
-    Ok(named(Named(groups)))
+    let mut about = by.about().to_owned();
+    if let Some(uncertain) = plan.as_ref().map(|plan| plan.uncertain).filter(|&uncertain| uncertain > 0) {
+        about += &format!("; of the last {uncertain} others may be as frequent");
+    }
+    Ok(named(Named(groups), about))
 }
 
 fn summary(known: &Histogram, unanswered: u64, percentiles: &[Percentile], values: &[u64]) -> Summary {
@@ -316,18 +361,30 @@ fn plan(by: &By, path: &Path, run: &RunReport) -> Result<Plan> {
         );
     }
     let first = reader.meta().first_op_id;
-    let mut plan = Plan { names: Vec::new(), group: Vec::new(), first };
+    let mut plan = Plan { names: Vec::new(), group: Vec::new(), first, uncertain: 0 };
     match by {
         By::Key(_) => {
-            let mut counts: HashMap<u64, u64> = HashMap::new();
+            let mut candidates = Frequent::new(COUNTED_KEYS);
             while let Some(block) = reader.next_block()? {
-                for row in 0..block.len() {
-                    *counts.entry(xxh3_64(block.key(row).as_bytes())).or_default() += 1;
+                (0..block.len()).for_each(|row| candidates.add(xxh3_64(block.key(row).as_bytes())));
+            }
+            let (mut counts, missed) = candidates.finish();
+            if missed > 0 {
+                // Which keys they are is known; now how often they really occur.
+                counts.values_mut().for_each(|count| *count = 0);
+                let mut reader = open()?;
+                while let Some(block) = reader.next_block()? {
+                    for row in 0..block.len() {
+                        if let Some(count) = counts.get_mut(&xxh3_64(block.key(row).as_bytes())) {
+                            *count += 1;
+                        }
+                    }
                 }
             }
             let mut hot: Vec<(u64, u64)> = counts.into_iter().collect();
             hot.sort_unstable_by_key(|&(hash, count)| (std::cmp::Reverse(count), hash));
             hot.truncate(HOT_KEYS);
+            plan.uncertain = hot.iter().filter(|(_, count)| *count <= missed).count();
             let places: HashMap<u64, u8> =
                 hot.iter().enumerate().map(|(place, (hash, _))| (*hash, place as u8)).collect();
             plan.names = vec![String::new(); hot.len()];
@@ -363,4 +420,40 @@ fn plan(by: &By, path: &Path, run: &RunReport) -> Result<Plan> {
         }
     }
     Ok(plan)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Stream;
+
+    #[test]
+    fn frequent_numbers_are_found_with_few_counters_and_the_promise_holds() {
+        // A tenth of the draws is 1 to 5, the others are all different, in an order that favours them.
+        let mut random = Stream::from_key(1);
+        let mut truth: HashMap<u64, u64> = HashMap::new();
+        let mut frequent = Frequent::new(50);
+        for draw in 0..100_000u64 {
+            let number = if random.below(10) == 0 { 1 + random.below(5) } else { 1000 + draw };
+            *truth.entry(number).or_default() += 1;
+            frequent.add(number);
+            assert!(frequent.counts.len() <= 100, "the memory is bounded");
+        }
+        let (counts, missed) = frequent.finish();
+        assert!(missed <= 100_000 / 50, "{missed}");
+        for (number, &count) in &truth {
+            let found = counts.get(number).copied().unwrap_or(0);
+            assert!(found <= count && count <= found + missed, "{number}: {found} of {count}, {missed}");
+        }
+        assert!((1..=5).all(|number| counts.contains_key(&number)), "each is more frequent than {missed}");
+    }
+
+    #[test]
+    fn few_numbers_are_counted_exactly() {
+        let mut frequent = Frequent::new(10);
+        (0..1000).for_each(|draw| frequent.add(draw % 20));
+        let (counts, missed) = frequent.finish();
+        assert_eq!((counts.len(), missed), (20, 0));
+        assert!(counts.values().all(|&count| count == 50));
+    }
 }
