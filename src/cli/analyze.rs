@@ -197,13 +197,24 @@ pub fn run(args: &AnalyzeArgs) -> Result<Verdict> {
     };
     let of_transactions = args.by.as_deref().is_some_and(|by| BY_TRANSACTION.contains(&by));
     let mut text = |page: Page| match format(&args.format) {
-        _ if of_transactions || args.format == SYSBENCH => by_transaction(args),
+        _ if of_transactions || args.format == SYSBENCH => {
+            // Gates are about statements, in whatever form the report is.
+            if !args.fail_if.is_empty() {
+                judged()?;
+            }
+            by_transaction(args)
+        }
         Some(format) => judged().map(|report| (format.render)(&report, page)),
         None if args.format == HTML => {
             let report = judged()?;
             Ok(html::render(&report, &pictures(&report)?))
         }
-        None => hdr::log(&args.results, options.window_ns),
+        None => {
+            if !args.fail_if.is_empty() {
+                judged()?;
+            }
+            hdr::log(&args.results, options.window_ns)
+        }
     };
     match &args.output {
         None => {
@@ -274,6 +285,19 @@ fn by_transaction(args: &AnalyzeArgs) -> Result<String> {
         Some("statement") => table::By::Statement,
         _ => table::By::Txn,
     };
+    let without_effect = [
+        ("--percentiles", args.percentiles.is_some()),
+        ("--warmup", args.warmup != Warmup::Until(0)),
+        ("--baseline", args.baseline.is_some()),
+        ("--unpaired", args.unpaired),
+        ("--aa", args.aa),
+        ("--footers", args.footers),
+        ("--trace", args.trace.is_some()),
+    ];
+    if let Some((flag, _)) = without_effect.iter().find(|(_, given)| *given) {
+        let asked = args.by.as_ref().map_or("--format sysbench".to_owned(), |by| format!("--by {by}"));
+        anyhow::bail!("{flag} has no effect on the tables of transactions; leave it or {asked} out");
+    }
     let known = ["text", "markdown", "json", SYSBENCH];
     if !known.contains(&args.format.as_str()) {
         anyhow::bail!("--by has the formats {}, not {}", known.join(", "), args.format);

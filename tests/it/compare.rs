@@ -8,7 +8,7 @@ use ycsb_trace::analyze::bootstrap::{Sides, Windows};
 use ycsb_trace::analyze::interval::{Share, woodruff};
 use ycsb_trace::analyze::report::{Caveat, Pair, Report, Verdict};
 use ycsb_trace::analyze::sparse::{Filling, Sparse};
-use ycsb_trace::analyze::{Options, analyze, percentiles};
+use ycsb_trace::analyze::{Options, Warmup, analyze, percentiles};
 use ycsb_trace::op::{OpKind, Status};
 use ycsb_trace::trace::meta::SustainedMeta;
 
@@ -416,4 +416,75 @@ fn a_run_compared_with_itself_raises_few_alarms() {
     let [check] = report.self_checks.as_slice() else { panic!("one run") };
     assert_eq!((check.intervals, check.false_alarms), (3, 0), "{check:?}");
     assert!(check.ratios.iter().all(|one| one.detectable.unwrap() > 0.01));
+}
+
+#[test]
+fn two_runs_of_one_database_check_themselves_and_each_other_and_a_real_difference_is_an_alarm() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let wanted = Options { self_check: true, ..options("50,90,99", 0.03, false) };
+    let checks = |other_factor: f64| {
+        let at = folder.path().join(other_factor.to_string());
+        let paths =
+            [shared_trace(&at, "pg", 1, 1.0, 20_000), shared_trace(&at, "pg", 2, other_factor, 20_000)];
+        let checks = compared(&paths, &wanted).self_checks;
+        let counts: Vec<(String, usize)> =
+            checks.iter().map(|check| (check.of.clone(), check.false_alarms)).collect();
+        // Three percentiles, of the response and, because there is a schedule, of the service.
+        let intervals: Vec<usize> = checks.iter().map(|check| check.intervals).collect();
+        assert_eq!(intervals, [3, 6, 3], "{checks:?}");
+        counts
+    };
+    let named = |twins: usize| {
+        vec![("pg #1".to_owned(), 0), ("pg #1 and pg #2".to_owned(), twins), ("pg #2".to_owned(), 0)]
+    };
+    assert_eq!(checks(1.0), named(0));
+    // 5 % slower by nothing but its restart: the two halves of a run do not know, the two runs do.
+    assert_eq!(checks(1.05), named(6));
+    // Runs of different databases are no twins.
+    let at = folder.path().join("different");
+    let paths = [shared_trace(&at, "pg", 1, 1.0, 20_000), shared_trace(&at, "mysql", 2, 1.0, 20_000)];
+    let of: Vec<String> = compared(&paths, &wanted).self_checks.into_iter().map(|check| check.of).collect();
+    assert_eq!(of, ["pg", "mysql"]);
+}
+
+/// `shared_trace` with a beginning that is three times slower.
+fn slow_to_start(folder: &Path, db: &str, seed: u64, warm_after_s: u64, factor: f64) -> PathBuf {
+    let (mut cost, mut own) = (Random(1), Random(seed));
+    let mut run = Run::new(db);
+    run.meta.run_id = format!("slow-{db}-{seed}");
+    for index in 0..60_000u64 {
+        let slow = if index * MS < warm_after_s * S { 3.0 } else { 1.0 };
+        let of_op = 0.2e6 * (1.0 + cost.unit());
+        let noise = (0.1 * (own.unit() + own.unit() - 1.0)).exp();
+        run.op(OpKind::Read, Status::Ok, index * MS, 20_000, (slow * factor * of_op * noise) as u64);
+    }
+    run.write(folder, 20_000)
+}
+
+#[test]
+fn a_comparison_with_warm_up_cut_begins_where_both_are_warm_and_pairs_the_same_ops() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // Both warm up, the other database longer; then it is the faster one by a tenth.
+    let paths = [slow_to_start(folder.path(), "a", 3, 6, 1.0), slow_to_start(folder.path(), "b", 4, 15, 0.9)];
+    let with = |warmup| compared(&paths, &Options { warmup, ..options("50,99", 0.03, false) });
+    let cold = with(Warmup::Until(0));
+    assert_ne!(only_pair(&cold).ratios[1].verdict, Verdict::Faster, "its beginning is the slowest of all");
+    let warm = with(Warmup::Auto);
+    let cuts: Vec<u64> =
+        warm.runs.iter().map(|run| run.warmup.as_ref().expect("a scan").cut_ns / S).collect();
+    // MSER cuts at least the whole slow beginning; of the noise after it a little or nothing, never half.
+    assert!(cuts[0] >= 6 && cuts[1] >= 15 && cuts.iter().all(|&cut| cut < 30), "{cuts:?}");
+    let pair = only_pair(&warm);
+    assert!(pair.ratios.iter().all(|ratio| ratio.verdict == Verdict::Faster), "{:?}", pair.ratios);
+    let truth = |value: f64| (value / 0.9 - 1.0).abs() < 0.01;
+    assert!(pair.ratios.iter().all(|ratio| truth(ratio.ratio.expect("enough").value)), "{:?}", pair.ratios);
+    let shift = &pair.shifts[0];
+    assert_eq!(shift.pairs, 60_000 - cuts[0].max(cuts[1]) * 1000, "the ops that are due after both cuts");
+    assert!(truth(shift.factor.value), "{shift:?}");
+    for run in &warm.runs {
+        assert!(run.caveats.iter().any(|noted| matches!(noted.caveat, Caveat::WarmUpCut { .. })));
+    }
+    // A cut that is asked for is the same for both.
+    let asked = with(Warmup::Until(20 * S));
+    assert_eq!(only_pair(&asked).shifts[0].pairs, 40_000);
 }

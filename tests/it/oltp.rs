@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
@@ -179,12 +180,20 @@ impl Place {
 
 const SMALL: &str = "--table-size 300 --ops 40 --seed 3";
 
+/// A small version of a test: of several tables where it has them.
+fn small(name: &str) -> String {
+    match name {
+        "bulk_insert" => "--tables 2 --ops 40 --seed 3".to_owned(),
+        _ if name.starts_with("select") => SMALL.to_owned(),
+        _ => format!("{SMALL} --tables 2"),
+    }
+}
+
 /// All eleven, with conflicts where tables are this small: what is retried ends OK, and every statement
 /// has its row.
 fn all_tests_on(place: &Place, folder: &Folder) {
     for (name, _) in TRANSACTIONAL {
-        let several = if name.starts_with("select") { "" } else { "--tables 2" };
-        folder.ok(&format!("gen {name} {SMALL} {several} -o traces"));
+        folder.ok(&format!("gen {name} {} -o traces", small(name)));
         let ran = place.replay(folder, &format!("{name} --drop --threads 4 --retries 50")).expect_code(0);
         let found = results(&ran, folder);
         let run = found.last().expect("a run");
@@ -310,6 +319,120 @@ fn sqlite_takes_back_what_it_refuses_when_its_lock_is_taken_late() {
     assert_eq!(place.rows("SELECT sum(n) FROM counters"), ["300"]);
 }
 
+/// Each transaction adds one to two rows, always in the same order.
+const PAIRS: &str = r#"
+[[tables]]
+name = "pairs"
+rows = "2"
+columns = [{ name = "id", type = "int", load = "number" }, { name = "n", type = "bigint", load = "uniform 0 0" }]
+primary-key = ["id"]
+[statements.count]
+sql = "UPDATE {table} SET n = n + 1 WHERE id = $1"
+[[transactions]]
+steps = [{ run = ["count(1)", "count(2)"] }]
+"#;
+
+/// Somebody else holds a row: each transaction is given up at its second statement, and what it did before
+/// is taken back at once, for otherwise the next one would already hang at its first.
+fn given_up_transactions(place: &Place, hold: &dyn Fn(&dyn Fn())) {
+    let folder = Folder::in_memory();
+    folder.write("pairs.toml", PAIRS);
+    folder.ok("gen pairs.toml --ops 4 -o traces");
+    place.replay(&folder, "pairs --phase load").expect_code(0);
+    hold(&|| {
+        let limited = "pairs --phase run --threads 1 --op-timeout 400ms --retries 3 --max-error-rate 1";
+        let run = results(&place.replay(&folder, limited).expect_code(0), &folder).pop().expect("a run");
+        for rows in run.transactions.values() {
+            let ended: Vec<(&str, Status)> = rows.iter().map(|row| (row.0.as_str(), row.1)).collect();
+            let expected = [
+                ("BEGIN", Status::Ok),
+                ("count", Status::Ok),
+                ("count", Status::Timeout),
+                ("COMMIT", Status::Unmet),
+            ];
+            assert_eq!(ended, expected, "{}: {:?}", place.db, run.meta.errors);
+        }
+        let ended = run.meta.transactions.expect("transactions");
+        assert_eq!((ended.ok, ended.failed, ended.retries), (0, 4, 0), "{}", place.db);
+    });
+    assert_eq!(place.rows("SELECT sum(n) FROM pairs"), ["0"], "{}: nothing of them lasts", place.db);
+    // The lock is gone, and so is every trace of the others.
+    let run =
+        place.replay(&folder, "pairs --phase run --threads 2 --op-timeout 30s --retries 9").expect_code(0);
+    assert_eq!(results(&run, &folder)[0].meta.transactions.expect("transactions").ok, 4);
+    assert_eq!(place.rows("SELECT sum(n) FROM pairs"), ["8"]);
+}
+
+/// Does something while another thread holds a lock: `lock` takes it, says so, and keeps it until told.
+fn while_locked(lock: impl FnOnce(Sender<()>, Receiver<()>) + Send, meanwhile: &dyn Fn()) {
+    let ((locked, is_locked), (done, is_done)) = (channel(), channel());
+    // What it owns is dropped when `meanwhile` fails, so that the lock is let go then, too.
+    std::thread::scope(move |scope| {
+        scope.spawn(|| lock(locked, is_done));
+        is_locked.recv().expect("the row is free");
+        meanwhile();
+        // Or the thread has gone, and says why.
+        let _ = done.send(());
+    });
+}
+
+#[test]
+fn transactions_that_are_given_up_are_taken_back_at_once_by_postgresql() {
+    let lock = |locked: Sender<()>, done: Receiver<()>| {
+        block_on(async {
+            let other = client("oltp_given_up").await;
+            other.batch_execute("BEGIN; UPDATE pairs SET n = n WHERE id = 2").await.expect("the row is free");
+            locked.send(()).expect("somebody waits");
+            let _ = done.recv();
+        });
+    };
+    let place = Place::postgres("oltp_given_up");
+    given_up_transactions(&place, &|meanwhile| while_locked(lock, meanwhile));
+}
+
+#[test]
+fn transactions_that_are_given_up_are_taken_back_at_once_by_mariadb() {
+    let lock = |locked: Sender<()>, done: Receiver<()>| {
+        block_on(async {
+            let mut other = mariadb::client("oltp_given_up").await;
+            for text in ["BEGIN", "UPDATE pairs SET n = n + 1 WHERE id = 2"] {
+                other.query_drop(text).await.expect("the row is free");
+            }
+            locked.send(()).expect("somebody waits");
+            let _ = done.recv();
+            other.query_drop("ROLLBACK").await.expect("the connection is there");
+        });
+    };
+    let place = Place::mariadb("oltp_given_up");
+    given_up_transactions(&place, &|meanwhile| while_locked(lock, meanwhile));
+}
+
+/// SQLite has one lock for all; with BEGIN DEFERRED it is met at the first statement.
+#[test]
+fn a_transaction_that_is_given_up_on_sqlite_leaves_its_connection_usable() {
+    let folder = Folder::in_memory();
+    folder.write("pairs.toml", PAIRS);
+    folder.ok("gen pairs.toml --ops 4 -o traces");
+    let place = Place::sqlite(&folder);
+    place.replay(&folder, "pairs --phase load").expect_code(0);
+    let other = Connection::open(&place.url).expect("the file of the test");
+    for (begin, failing) in [("immediate", 0), ("deferred", 1)] {
+        other.execute_batch("BEGIN IMMEDIATE").expect("the lock is free");
+        let limited = format!(
+            "pairs --phase run --threads 1 --op-timeout 100ms --max-error-rate 1 -p sqlite.begin={begin}"
+        );
+        let run = results(&place.replay(&folder, &limited).expect_code(0), &folder).pop().expect("a run");
+        assert_eq!(run.meta.transactions.map(|ended| (ended.ok, ended.failed)), Some((0, 4)));
+        for rows in run.transactions.values() {
+            assert_eq!(rows[failing].1, Status::Timeout, "{begin}: {rows:?}");
+        }
+        other.execute_batch("ROLLBACK").expect("the lock is ours");
+        assert_eq!(place.rows("SELECT sum(n) FROM pairs"), ["0"]);
+    }
+    place.replay(&folder, "pairs --phase run --threads 2 --op-timeout 30s").expect_code(0);
+    assert_eq!(place.rows("SELECT sum(n) FROM pairs"), ["8"]);
+}
+
 const NO_SYSBENCH: &str = "this test needs sysbench; install it, e.g. apt-get install sysbench";
 
 fn sysbench(arguments: &[&str]) -> String {
@@ -320,12 +443,14 @@ fn sysbench(arguments: &[&str]) -> String {
 }
 
 /// Tables made by the real sysbench are replayed on, then the other way round.
-fn both_ways(place: &Place, driver: &[&str]) {
+fn both_ways(place: &Place, driver: &[&str], options: &[&str]) {
     let folder = Folder::in_memory();
-    let common = [&["oltp_read_write", "--tables=2", "--table-size=200", "--threads=1"], driver].concat();
+    let named = ["oltp_read_write", "--tables=2", "--table-size=200", "--threads=1"];
+    let common = [&named[..], options, driver].concat();
     let run = |command: &[&str]| sysbench(&[&common[..], command].concat());
     run(&["prepare"]);
-    folder.ok("gen oltp_read_write --tables 2 --table-size 200 --ops 30 -o traces");
+    let options = options.join(" ");
+    folder.ok(&format!("gen oltp_read_write --tables=2 --table-size=200 {options} --ops 30 -o traces"));
     place.replay(&folder, "oltp_read_write --phase run").expect_code(0);
     let before = place.rows("SELECT count(*), sum(k) FROM sbtest2");
     assert!(before[0].starts_with("200|"), "{before:?}");
@@ -341,7 +466,7 @@ fn tables_of_sysbench_are_replayed_on_and_sysbench_runs_on_ours_with_postgresql(
     let port = format!("--pgsql-port={}", server().port);
     let place = Place::postgres("oltp_sysbench");
     let driver = ["--db-driver=pgsql", "--pgsql-host=127.0.0.1", &port, "--pgsql-user=trusted"];
-    both_ways(&place, &[&driver[..], &["--pgsql-db=oltp_sysbench"]].concat());
+    both_ways(&place, &[&driver[..], &["--pgsql-db=oltp_sysbench"]].concat(), &[]);
 }
 
 #[test]
@@ -349,7 +474,179 @@ fn tables_of_sysbench_are_replayed_on_and_sysbench_runs_on_ours_with_mariadb() {
     let port = format!("--mysql-port={}", mariadb::server().port);
     let place = Place::mariadb("oltp_sysbench");
     let driver = ["--db-driver=mysql", "--mysql-host=127.0.0.1", &port, "--mysql-user=trusted"];
-    both_ways(&place, &[&driver[..], &["--mysql-db=oltp_sysbench"]].concat());
+    both_ways(&place, &[&driver[..], &["--mysql-db=oltp_sysbench"]].concat(), &[]);
+}
+
+/// Columns and indexes of a table, as the database describes them.
+fn layout(place: &Place) -> Vec<String> {
+    let columns = "SELECT column_name, column_default, is_nullable";
+    let (columns, indexes) = if place.db == "mariadb" {
+        (
+            format!(
+                "{columns}, column_type, extra FROM information_schema.columns \
+                 WHERE table_schema = DATABASE() AND table_name = 'sbtest1' ORDER BY ordinal_position"
+            ),
+            "SELECT index_name, non_unique, column_name FROM information_schema.statistics \
+             WHERE table_schema = DATABASE() AND table_name = 'sbtest1' ORDER BY index_name",
+        )
+    } else {
+        (
+            format!(
+                "{columns}, data_type, character_maximum_length FROM information_schema.columns \
+                 WHERE table_name = 'sbtest1' ORDER BY ordinal_position"
+            ),
+            "SELECT indexdef FROM pg_indexes WHERE tablename = 'sbtest1' ORDER BY indexname",
+        )
+    };
+    [place.rows(&columns), place.rows(indexes)].concat()
+}
+
+/// Both make a table with these options, and the databases see no difference.
+fn the_same_layout(place: &Place, driver: &[&str], options: &[&str]) {
+    let folder = Folder::in_memory();
+    let named = [&["oltp_read_write", "--table-size=20"], driver, options].concat();
+    let run = |command: &str| sysbench(&[&named[..], &[command]].concat());
+    run("prepare");
+    let theirs = layout(place);
+    run("cleanup");
+    folder.ok(&format!("gen oltp_read_write --table-size=20 --ops 1 {} -o traces", options.join(" ")));
+    place.replay(&folder, "oltp_read_write --phase load --drop").expect_code(0);
+    assert_eq!(layout(place), theirs, "{options:?}");
+    run("cleanup");
+}
+
+#[test]
+fn tables_are_laid_out_as_sysbench_lays_them_out() {
+    let port = format!("--mysql-port={}", mariadb::server().port);
+    let place = Place::mariadb("oltp_layout");
+    let driver = ["--db-driver=mysql", "--mysql-host=127.0.0.1", &port, "--mysql-user=trusted"];
+    let driver = [&driver[..], &["--mysql-db=oltp_layout"]].concat();
+    for auto_inc in ["--auto-inc=on", "--auto-inc=off"] {
+        for secondary in ["--secondary=on", "--secondary=off"] {
+            the_same_layout(&place, &driver, &[auto_inc, secondary]);
+        }
+    }
+    the_same_layout(&place, &driver, &["--create-secondary=off", "--mysql-storage-engine=aria"]);
+    let port = format!("--pgsql-port={}", server().port);
+    let place = Place::postgres("oltp_layout");
+    let driver = ["--db-driver=pgsql", "--pgsql-host=127.0.0.1", &port, "--pgsql-user=trusted"];
+    let driver = [&driver[..], &["--pgsql-db=oltp_layout"]].concat();
+    // With --secondary=on sysbench's CREATE TABLE is one of MySQL's, which PostgreSQL refuses.
+    for options in [["--auto-inc=on"], ["--auto-inc=off"], ["--create-secondary=off"]] {
+        the_same_layout(&place, &driver, &options);
+    }
+}
+
+/// With an index in place of the primary key everything runs as with one.
+fn with_secondary_keys(place: &Place, indexes: &str, expected: &[&str]) {
+    let folder = Folder::in_memory();
+    for (name, options) in [
+        ("oltp_read_write", "--secondary"),
+        ("oltp_write_only", "--secondary --auto-inc=off"),
+        ("oltp_insert", "--secondary"),
+        ("oltp_insert", "--secondary --auto-inc=off"),
+    ] {
+        folder.ok(&format!("gen {name} {} {options} --force -o traces", small(name)));
+        // Two sessions that delete a row and put it back could put it back twice: nothing forbids that here.
+        let threads = if name == "oltp_insert" { 4 } else { 1 };
+        let ran = place.replay(&folder, &format!("{name} --drop --threads {threads}")).expect_code(0);
+        let run = results(&ran, &folder).pop().expect("a run");
+        let ended = run.meta.transactions.expect("transactions");
+        assert_eq!((ended.ok, ended.failed), (40, 0), "{name} on {}: {:?}", place.db, run.meta.errors);
+        assert_eq!(place.rows(indexes), expected, "{name} {options} on {}", place.db);
+        let both = "SELECT count(*), count(DISTINCT id) FROM (SELECT id FROM sbtest1 UNION ALL \
+                    SELECT id + 100000000000 FROM sbtest2) AS ids";
+        let rows = match (name, options) {
+            ("oltp_insert", "--secondary") => 640,
+            ("oltp_insert", _) => 40,
+            _ => 600,
+        };
+        assert_eq!(place.rows(both), [format!("{rows}|{rows}")], "{name} {options} on {}", place.db);
+    }
+}
+
+#[test]
+fn tables_with_an_index_in_place_of_the_primary_key_load_and_run_on_sqlite() {
+    let folder = Folder::in_memory();
+    let indexes = "SELECT name || ' ' || sql FROM sqlite_master WHERE type = 'index' AND tbl_name = 'sbtest1' ORDER BY name";
+    let expected =
+        ["k_1 CREATE INDEX k_1 ON sbtest1 (k)", "xid_sbtest1 CREATE INDEX xid_sbtest1 ON sbtest1 (id)"];
+    with_secondary_keys(&Place::sqlite(&folder), indexes, &expected);
+}
+
+#[test]
+fn tables_with_an_index_in_place_of_the_primary_key_load_and_run_on_postgresql() {
+    let indexes = "SELECT indexdef FROM pg_indexes WHERE tablename = 'sbtest1' ORDER BY indexname";
+    let expected = [
+        "CREATE INDEX k_1 ON public.sbtest1 USING btree (k)",
+        "CREATE INDEX xid_sbtest1 ON public.sbtest1 USING btree (id)",
+    ];
+    with_secondary_keys(&Place::postgres("oltp_secondary"), indexes, &expected);
+}
+
+#[test]
+fn tables_with_an_index_in_place_of_the_primary_key_load_and_run_on_mariadb() {
+    let place = Place::mariadb("oltp_secondary");
+    let indexes = "SELECT index_name, non_unique, column_name FROM information_schema.statistics \
+                   WHERE table_schema = DATABASE() AND table_name = 'sbtest1' ORDER BY index_name";
+    with_secondary_keys(&place, indexes, &["k_1|1|k", "xid|1|id"]);
+    // Those that sysbench has made are replayed on, and the other way round.
+    let port = format!("--mysql-port={}", mariadb::server().port);
+    let driver = ["--db-driver=mysql", "--mysql-host=127.0.0.1", &port, "--mysql-user=trusted"];
+    sysbench(&[&driver[..], &["--mysql-db=oltp_secondary", "--tables=2", "oltp_insert", "cleanup"]].concat());
+    both_ways(&place, &[&driver[..], &["--mysql-db=oltp_secondary"]].concat(), &["--secondary=on"]);
+}
+
+/// A report with every number as # and every run of blanks as one: what is left is its shape.
+fn shape(report: &str) -> String {
+    let mut shape = String::new();
+    for character in report.chars() {
+        let character = if character.is_ascii_digit() { '#' } else { character };
+        let repeats = matches!(character, '#' | ' ') && shape.ends_with(character);
+        if !repeats {
+            shape.push(character);
+        }
+    }
+    shape.replace("#.#", "#")
+}
+
+#[test]
+fn the_report_of_sysbench_has_the_shape_of_the_real_one() {
+    let folder = Folder::in_memory();
+    let port = format!("--pgsql-port={}", server().port);
+    let place = Place::postgres("oltp_report");
+    let driver = ["--db-driver=pgsql", "--pgsql-host=127.0.0.1", &port, "--pgsql-user=trusted"];
+    let common = [&driver[..], &["--pgsql-db=oltp_report", "--table-size=200", "--threads=1"]].concat();
+    let run = |command: &[&str]| sysbench(&[&common[..], &["oltp_read_write"], command].concat());
+    run(&["prepare"]);
+    let theirs = run(&["--events=50", "--time=0", "run"]);
+    folder.ok("gen oltp_read_write --table-size 200 --ops 50 -o traces");
+    let ran = place.replay(&folder, "oltp_read_write --phase run --threads 1").expect_code(0);
+    let result = ran.results(&folder).pop().expect("a result").display().to_string();
+    let ours = folder.run_list(&["analyze", "--format", "sysbench", &result]).expect_code(0).out;
+    let begin = theirs.find("SQL statistics:").expect("sysbench's report");
+    assert_eq!(shape(&ours), shape(&theirs[begin..]), "{ours}\n{theirs}");
+    // A script that cuts columns out finds the numbers where they were: counts begin at one column, latencies
+    // end at one.
+    let columns = |report: &str| -> Vec<(String, usize)> {
+        let lines = report.lines().filter(|line| line.contains(": "));
+        let column = |line: &str| {
+            let name = line.split(':').next().expect("a name").trim().to_owned();
+            let is_latency = ["min", "avg", "max", "95th percentile", "sum"].contains(&name.as_str());
+            let begin = name.len() + line.find(&name).expect("its name");
+            let number = line[begin..].find(|c: char| c.is_ascii_digit()).expect("a number") + begin;
+            (name, if is_latency { line.trim_end().len() } else { number })
+        };
+        lines.map(column).collect()
+    };
+    assert_eq!(columns(&ours), columns(&theirs[begin..]), "{ours}\n{theirs}");
+    for line in [
+        "read:                            700",
+        "write:                           200",
+        "transactions:                        50 ",
+    ] {
+        assert!(ours.contains(line) && theirs.contains(line), "{line:?}\n{ours}\n{theirs}");
+    }
 }
 
 #[test]
@@ -495,7 +792,7 @@ fn what_makes_no_sense_with_statements_is_refused_by_name() {
     assert!(ran.err.contains("there is no table sbtest1"), "{}", ran.err);
     for (arguments, complaint) in [
         ("gen bad.toml", "bad.toml:4: invalid type: integer `5`, expected a string"),
-        ("gen oltp_insert --rand-type normal", "rand-type=normal (-p): expected uniform, gaussian"),
+        ("gen oltp_insert --rand-type normal", "rand-type=normal (--rand-type): expected uniform, gaussian"),
         ("gen oltp_insert --values seeded", "--values seeded: the parameters of statements"),
         ("gen oltp_insert -p table-sise=5 --strict", "did you mean table-size?"),
         ("gen oltp_read --ops 5", "no workload oltp_read"),
@@ -508,6 +805,55 @@ fn what_makes_no_sense_with_statements_is_refused_by_name() {
         let fjall = Place { db: "fjall", url: folder.path("fjall").display().to_string() };
         let ran = fjall.replay(&folder, "oltp_point_select").expect_code(2);
         assert!(ran.err.contains("this trace consists of SQL statements"), "{}", ran.err);
+    }
+}
+
+/// What people type for sysbench, and what that is told which has no such option.
+#[test]
+fn the_options_of_sysbench_are_flags_of_gen() {
+    let folder = Folder::in_memory();
+    let by_flag = "--tables=2 --table_size=50 --point-selects 1 --simple-ranges=2 --sum-ranges 0 --order_ranges=1 \
+                   --distinct-ranges=0 --range-size=7 --index-updates 3 --non-index-updates=0 --delete-inserts=2 \
+                   --skip-trx --rand-type=pareto --rand-pareto-h 0.1 --events 20 --rand-seed=5";
+    let by_property = "-p tables=2 -p table-size=50 -p point-selects=1 -p simple-ranges=2 -p sum-ranges=0 \
+                       -p order-ranges=1 -p distinct-ranges=0 -p range-size=7 -p index-updates=3 \
+                       -p non-index-updates=0 -p delete-inserts=2 -p skip-trx=on -p rand-type=pareto \
+                       -p rand-pareto-h=0.1 --ops 20 --seed 5";
+    folder.ok(&format!("gen oltp_read_write {by_flag} -o flags"));
+    folder.ok(&format!("gen oltp_read_write {by_property} -o properties"));
+    for phase in ["load", "run"] {
+        let of = |how: &str| trace(&folder, &format!("{how}/oltp_read_write.{phase}.parquet"));
+        assert_eq!(of("flags").content_hash, of("properties").content_hash, "{phase}");
+    }
+    let counts = trace(&folder, "flags/oltp_read_write.run.parquet").op_counts;
+    let count = |name: &str| counts.get(name).copied().unwrap_or(0);
+    let names =
+        ["BEGIN", "point_select", "simple_range", "order_range", "sum_range", "index_update", "insert"];
+    assert_eq!(names.map(count), [0, 20, 40, 20, 0, 60, 40]);
+    // Nothing is written again: it is the same trace.
+    let again = folder.ok(&format!("gen oltp_read_write {by_property} -o flags"));
+    assert!(again.out.contains("is there already"), "{}", again.out);
+    let shown = folder.ok("gen oltp_insert --auto_inc=off --secondary --show-config").out;
+    for line in ["auto-inc=off (--auto-inc)", "secondary=on (--secondary)", "tables=1 (default)"] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    for (arguments, complaint) in [
+        (
+            "gen oltp_insert --point-selects 3",
+            "built-in oltp_insert: --point-selects 3: this workload has no such option; it has --tables, --table-size",
+        ),
+        ("gen select_random_points --tables=2", "--tables 2: this workload has no such option"),
+        ("gen bulk_insert --records 5", "--records 5: this workload has no such option; it has --tables"),
+        ("gen workloada --range-size 5", "--range-size is an option of transactional workloads"),
+        ("gen workloada --tables 5", "and workloada is one of YCSB's"),
+        ("gen oltp_read_only --range-size many", "range-size=many (--range-size): expected a whole number"),
+        ("gen oltp_read_only --point-selects -1", "point-selects is -1, and a count cannot be negative"),
+        ("gen oltp_read_only --skip-trx=perhaps", "skip-trx=perhaps (--skip-trx): expected on or off"),
+        ("gen oltp_read_only --point-select 5", "'--point-selects'"),
+        ("gen oltp_read_only --mysql-storage-engine=a-b", "expected the name of a storage engine"),
+    ] {
+        let ran = folder.run(arguments).expect_code(2);
+        assert!(ran.err.contains(complaint), "{arguments}: {}", ran.err);
     }
 }
 

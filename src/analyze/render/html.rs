@@ -175,7 +175,7 @@ fn body(report: &Report) -> String {
         let id = if comparison.phase == Phase::Load { "load" } else { "run" };
         let mut blocks = blocks_of(report, comparison).into_iter().peekable();
         out.push_str(&format!("<section class=\"phase\" id=\"{id}\">\n"));
-        // The answer, then what comes before the description of the runs: in short, and doubts.
+        // The answer, the table, doubts, charts; then the statistics of a comparison, and every number.
         if let Some(Block::Title(title)) = blocks.peek() {
             out.push_str(&format!("<h2>{}</h2>\n", escaped(title)));
             blocks.next();
@@ -190,6 +190,7 @@ fn body(report: &Report) -> String {
         out.push_str("</div>\n");
         out.push_str(&overview(report, comparison));
         let (mut skipped, mut doubts) = (false, false);
+        let mut statistics = String::new();
         while let Some(block) =
             blocks.next_if(|block| !matches!(block, Block::Heading(heading) if heading == "Runs"))
         {
@@ -204,13 +205,16 @@ fn body(report: &Report) -> String {
                 Block::Lines(lines) if doubts => {
                     out.push_str(&format!("<div class=\"caveats\">{}</div>\n", list(&lines)));
                 }
-                other => out.push_str(&block_html(&other)),
+                other => statistics.push_str(&block_html(&other)),
             }
         }
         out.push_str(&format!(
             "<div class=\"charts\" data-phase=\"{index}\"><noscript><p class=\"hint\">The charts are drawn by a \
              script, which is switched off here. Every number is in the tables.</p></noscript></div>\n"
         ));
+        if !statistics.is_empty() {
+            out.push_str(&format!("<div class=\"statistics\">{statistics}</div>\n"));
+        }
         out.push_str("<details class=\"numbers\" open><summary><h3>All numbers</h3></summary>\n");
         blocks.for_each(|block| out.push_str(&block_html(&block)));
         out.push_str("</details>\n</section>\n");

@@ -1,6 +1,6 @@
 //! Tables for the terminal.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 
 use super::Page;
 use super::table::{Block, blocks};
@@ -14,13 +14,17 @@ pub(super) fn render(report: &Report, page: Page) -> String {
                 if !out.is_empty() {
                     out.push('\n');
                 }
-                let underline = "=".repeat(title.chars().count());
-                out.push_str(&format!("{title}\n{underline}\n"));
+                let title = wrapped(&title, page.width, "", "  ");
+                let longest = title.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+                out.push_str(&format!("{title}{}\n", "=".repeat(longest)));
             }
-            Block::Heading(heading) => out.push_str(&format!("\n{heading}\n")),
+            Block::Heading(heading) => {
+                out.push('\n');
+                out.push_str(&wrapped(&heading, page.width, "", "  "));
+            }
             Block::Lines(lines) => {
                 for line in lines {
-                    out.push_str(&wrapped(&line, page.width));
+                    out.push_str(&wrapped(&line, page.width, "  ", "    "));
                 }
             }
             Block::Table { head, rows } => {
@@ -38,8 +42,8 @@ fn table(head: &[String], rows: &[Vec<String>], page: Page) -> String {
     let width = page.width.map_or(usize::MAX, |width| usize::from(width).max(40));
     let widest = |column: usize| {
         let cells = rows.iter().map(|row| row[column].as_str()).chain([head[column].as_str()]);
-        // A border or a blank on both sides.
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0) + 2
+        // A blank on both sides, and what stands between two columns.
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0) + 3
     };
     let mut parts: Vec<Vec<usize>> = Vec::new();
     let mut used = usize::MAX;
@@ -47,7 +51,8 @@ fn table(head: &[String], rows: &[Vec<String>], page: Page) -> String {
         let wide = widest(column);
         if used.saturating_add(wide) > width || parts.is_empty() {
             parts.push(vec![0]);
-            used = widest(0) + 2;
+            // There is one border more than columns.
+            used = widest(0) + 1;
         }
         parts.last_mut().expect("just pushed").push(column);
         used += wide;
@@ -77,19 +82,26 @@ fn framed(head: &[String], rows: &[Vec<String>], page: Page) -> String {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
+    // A name in two lines looks like two rows; what is too long for a line is broken elsewhere.
+    let name = head.iter().chain(rows.iter().map(|row| &row[0])).map(|cell| cell.chars().count()).max();
+    let room = page.width.map_or(usize::MAX, |width| usize::from(width.max(40)) * 2 / 3);
+    if let (Some(column), true) = (table.column_mut(0), name.is_some_and(|name| name <= room)) {
+        column.set_constraint(ColumnConstraint::ContentWidth);
+    }
     table.trim_fmt()
 }
 
-/// A line, broken between words; what follows is indented.
-fn wrapped(line: &str, width: Option<u16>) -> String {
+/// A line, broken between words; `first` stands before it, `next` before what follows.
+fn wrapped(line: &str, width: Option<u16>, first: &str, next: &str) -> String {
     let width = width.map_or(usize::MAX, |width| usize::from(width).max(40));
-    let mut out = String::from("  ");
-    let mut column = 2;
+    let mut out = String::from(first);
+    let mut column = first.len();
     for (index, word) in line.split(' ').enumerate() {
         let length = word.chars().count();
         if index > 0 && column + 1 + length > width {
-            out.push_str("\n    ");
-            column = 4;
+            out.push('\n');
+            out.push_str(next);
+            column = next.len();
         } else if index > 0 {
             out.push(' ');
             column += 1;
@@ -99,4 +111,55 @@ fn wrapped(line: &str, width: Option<u16>) -> String {
     }
     out.push('\n');
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Stream;
+
+    /// Every cell in one line, and every line within the width, wherever the name and one more column fit.
+    #[test]
+    fn a_table_fits_its_width_and_breaks_no_cell() {
+        let mut random = Stream::from_key(1);
+        for case in 0..400 {
+            let width = 40 + random.below(90) as u16;
+            let columns = 2 + random.below(8) as usize;
+            let mut cell = |most: u64| -> String {
+                (0..1 + random.below(most)).map(|_| char::from(b'a' + random.below(26) as u8)).collect()
+            };
+            let mut row = || -> Vec<String> {
+                (0..columns).map(|column| cell(if column == 0 { 19 } else { 14 })).collect()
+            };
+            let head = row();
+            let rows = [row(), row(), row()];
+            let page = Page { width: Some(width) };
+            let text = table(&head, &rows, page);
+            assert!(
+                text.lines().all(|line| line.chars().count() <= usize::from(width)),
+                "{case} {width}\n{text}"
+            );
+            let cells = head.iter().chain(rows.iter().flatten());
+            for cell in cells {
+                assert!(
+                    text.split([' ', '|', '\n']).any(|word| word == cell),
+                    "{case} {width}: {cell}\n{text}"
+                );
+            }
+            // It is not broken up for nothing either: one column more would not have fitted.
+            let parts = text.matches("+=").count();
+            let whole = framed(&head, &rows, Page { width: None });
+            let fits = whole.lines().all(|line| line.chars().count() <= usize::from(width));
+            assert_eq!(parts == 1, fits, "{case} {width}\n{whole}");
+        }
+    }
+
+    #[test]
+    fn a_long_cell_is_broken_and_the_name_beside_it_is_not() {
+        let row = |name: &str, text: String| vec![name.to_owned(), text];
+        let rows = [row("settings", "synchronous=off, ".repeat(10)), row("a server", "x".repeat(70))];
+        let text = table(&row("", String::new()), &rows, Page { width: Some(40) });
+        assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
+        assert!(text.contains("| settings ") && text.contains("| a server "), "{text}");
+    }
 }

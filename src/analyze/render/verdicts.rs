@@ -32,7 +32,8 @@ fn one_pair(blocks: &mut Vec<Block>, comparison: &Comparison, pair: &Pair) {
     if rows.is_empty() {
         return;
     }
-    let head = ["", baseline, other, "ratio", "95 % interval", "detectable", "verdict"];
+    // What matters most comes first: a narrow terminal shows the rest in a table of its own.
+    let head = ["", "verdict", "ratio", "95 % interval", "detectable", baseline, other];
     blocks.push(Block::Table { head: head.map(str::to_owned).to_vec(), rows });
 }
 
@@ -108,12 +109,12 @@ fn ratio_row(ratio: &Ratio) -> Vec<String> {
     };
     vec![
         format!("{} {} p{}", ratio.op, ratio.series, ratio.percentile),
+        ratio.verdict.name().to_owned(),
+        text(ratio.ratio, &|one| times(one.value)),
+        text(ratio.ratio, &|one| format!("{:.3} – {:.3}x", one.low, one.high)),
+        ratio.detectable.map_or_else(|| "-".to_owned(), percent),
         time(ratio.baseline_ns),
         time(ratio.other_ns),
-        text(ratio.ratio, &|one| times(one.value)),
-        text(ratio.ratio, &interval),
-        ratio.detectable.map_or_else(|| "-".to_owned(), percent),
-        ratio.verdict.name().to_owned(),
     ]
 }
 
