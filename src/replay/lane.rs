@@ -69,7 +69,10 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
         let mut spare_fields = Vec::new();
         let mut bytes = Vec::new();
         let mut sink = self.observer.sink();
-        while let Some((block, row)) = self.claim().await {
+        // Claiming and logging are calls, and futures only where they have to wait.
+        while let Some((block, row)) =
+            if let claimed @ Some(_) = self.claim_of_block() { claimed } else { self.claim().await }
+        {
             let ops = &block.ops;
             let index = ops.first_row + row as u64;
             let fields = materialise_fields(ops, row, &mut bytes, spare_fields);
@@ -147,7 +150,10 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
                 break;
             }
             self.complete(&sample);
-            self.log_observed(sample, &mut sink).await;
+            sample.observed = self.observer.hand_over(&mut sink);
+            if !self.try_log(&sample) {
+                self.log(sample).await;
+            }
             in_flight.logged();
             let given_up = sample.status == Status::Timeout;
             if broken && self.replace(number, session, given_up).await != Reconnected::Yes {
@@ -261,23 +267,26 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
         }
     }
 
-    /// The next operation of the trace, or `None` at its end or when the run is stopped.
+    /// The next operation of the block at hand, unless it is exhausted or the run is stopped.
     #[inline]
+    #[expect(clippy::redundant_allocation, reason = "all lanes count in the Arc, this one alone in the Rc")]
+    fn claim_of_block(&self) -> Option<(Rc<Arc<Block>>, usize)> {
+        let block = self.block.borrow();
+        let block = block.as_ref().filter(|_| !self.shared.stop.is_requested())?;
+        Some((block.clone(), block.claim()?))
+    }
+
+    /// The next operation of the trace, or `None` at its end or when the run is stopped.
     pub(super) async fn claim(&self) -> Option<(Rc<Arc<Block>>, usize)> {
-        if self.shared.stop.is_requested() {
-            return None;
-        }
-        loop {
-            let current = self.block.borrow().clone();
-            if let Some(block) = &current
-                && let Some(row) = block.claim()
-            {
-                return current.map(|block| (block, row));
+        while !self.shared.stop.is_requested() {
+            if let claimed @ Some(_) = self.claim_of_block() {
+                return claimed;
             }
-            let exhausted = current.as_ref().map(|block| &***block);
-            let next = self.shared.feed.block_after(exhausted).await?;
+            let exhausted = self.block.borrow().clone();
+            let next = self.shared.feed.block_after(exhausted.as_ref().map(|block| &***block)).await?;
             *self.block.borrow_mut() = Some(Rc::new(next));
         }
+        None
     }
 
     /// Waits for a time, unless the run is stopped before.
@@ -330,17 +339,15 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
         Ok(Readiness { completion, blocked_ns: self.clock.now_ns() - from_ns, raced: false })
     }
 
-    /// Hands a sample to the recorder, after the hashes of what came back.
+    /// Hands a sample to the recorder; false if its buffer is full.
     #[inline]
-    async fn log_observed(&self, sample: Sample, sink: &mut O::Sink) {
-        let observed = self.observer.hand_over(sink);
-        self.log(Sample { observed, ..sample }).await;
+    fn try_log(&self, sample: &Sample) -> bool {
+        self.log.borrow_mut().push(*sample).is_ok()
     }
 
     /// Hands a sample to the recorder; waits while its buffer is full.
-    #[inline]
     pub(super) async fn log(&self, sample: Sample) {
-        while self.log.borrow_mut().push(sample).is_err() {
+        while !self.try_log(&sample) {
             self.stalls.set(self.stalls.get() + 1);
             if self.log.borrow().is_abandoned() {
                 return;

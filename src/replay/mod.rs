@@ -446,7 +446,7 @@ pub fn replay<D: Driver>(
         driver,
         table,
         pace: plan.pace,
-        feed: Feed::default(),
+        feed: Feed::for_lanes(lanes),
         completions: (trace.dependent_ops > 0 || plan.order == Order::Key)
             .then(|| Completions::new(trace.first_op_id, trace.rows)),
         policy: Policy {

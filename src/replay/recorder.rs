@@ -35,12 +35,61 @@ fn histogram() -> Histogram<u64> {
     Histogram::new(DIGITS).expect("3 digits are allowed")
 }
 
+/// Latencies of operations that ended OK. Without a pace they start when they should, and all that is to
+/// be said of them is their service time: it is counted once.
+struct Latencies {
+    /// Service times of operations without lag, which are their response times too.
+    in_time: Histogram<u64>,
+    /// The three series of those with lag.
+    late: [Histogram<u64>; SERIES.len()],
+}
+
+impl Latencies {
+    fn new() -> Box<Latencies> {
+        Box::new(Latencies { in_time: histogram(), late: [histogram(), histogram(), histogram()] })
+    }
+
+    #[inline]
+    fn add(&mut self, intended_ns: u64, start_ns: u64, end_ns: u64) {
+        if start_ns == intended_ns {
+            return count(&mut self.in_time, end_ns - start_ns);
+        }
+        let values = [end_ns - start_ns, end_ns - intended_ns, start_ns - intended_ns];
+        self.late.iter_mut().zip(values).for_each(|(histogram, value)| count(histogram, value));
+    }
+
+    fn merge(&mut self, other: &Latencies) {
+        merge(&mut self.in_time, &other.in_time);
+        self.late.iter_mut().zip(&other.late).for_each(|(mine, theirs)| merge(mine, theirs));
+    }
+
+    /// One series, by its place in [`SERIES`].
+    fn series(&self, series: usize) -> Histogram<u64> {
+        let mut all = self.late[series].clone();
+        if SERIES[series] == "lag" {
+            all.record_n(0, self.in_time.len()).expect("0 is in every histogram");
+        } else {
+            merge(&mut all, &self.in_time);
+        }
+        all
+    }
+}
+
+#[inline]
+fn count(histogram: &mut Histogram<u64>, value: u64) {
+    histogram.record(value).expect("the histogram grows with its values");
+}
+
+fn merge(mine: &mut Histogram<u64>, theirs: &Histogram<u64>) {
+    mine.add(theirs).expect("both have the same precision, and they grow");
+}
+
 /// Counts and distributions of a set of samples.
 pub struct Tally {
     /// Rows per kind and status.
     pub counts: [[u64; Status::ALL.len()]; OpKind::ALL.len()],
-    /// Per kind and series, operations that ended OK; made when a kind first occurs.
-    pub latencies: [Option<Box<[Histogram<u64>; 3]>>; OpKind::ALL.len()],
+    /// Per kind; made when a kind first occurs.
+    latencies: [Option<Box<Latencies>>; OpKind::ALL.len()],
     /// The latest end of any operation.
     pub last_end_ns: u64,
 }
@@ -66,12 +115,8 @@ impl Tally {
         if status != Status::Ok {
             return;
         }
-        let histograms = self.latencies[kind as usize]
-            .get_or_insert_with(|| Box::new([histogram(), histogram(), histogram()]));
-        let values = [end_ns - start_ns, end_ns - intended_ns, start_ns - intended_ns];
-        for (histogram, value) in histograms.iter_mut().zip(values) {
-            histogram.record(value).expect("the histogram grows with its values");
-        }
+        let latencies = self.latencies[kind as usize].get_or_insert_with(Latencies::new);
+        latencies.add(intended_ns, start_ns, end_ns);
     }
 
     /// Adds all of `other`.
@@ -83,10 +128,7 @@ impl Tally {
         }
         for (mine, theirs) in self.latencies.iter_mut().zip(&other.latencies) {
             let Some(theirs) = theirs else { continue };
-            let mine = mine.get_or_insert_with(|| Box::new([histogram(), histogram(), histogram()]));
-            for (mine, theirs) in mine.iter_mut().zip(theirs.iter()) {
-                mine.add(theirs).expect("both have the same precision, and they grow");
-            }
+            mine.get_or_insert_with(Latencies::new).merge(theirs);
         }
         self.last_end_ns = self.last_end_ns.max(other.last_end_ns);
     }
@@ -104,8 +146,8 @@ impl Tally {
     /// One series of every kind together, by its place in [`SERIES`].
     pub fn all_kinds(&self, series: usize) -> Histogram<u64> {
         let mut all = histogram();
-        for histograms in self.latencies.iter().flatten() {
-            all.add(&histograms[series]).expect("both have the same precision, and it grows");
+        for latencies in self.latencies.iter().flatten() {
+            merge(&mut all, &latencies.series(series));
         }
         all
     }
@@ -123,11 +165,11 @@ impl Tally {
                     statuses.insert(status.name().to_owned(), count);
                 }
             }
-            for (series, histogram) in
-                SERIES.iter().zip(self.latencies[kind as usize].iter().flat_map(|all| all.iter()))
-            {
+            let Some(latencies) = &self.latencies[kind as usize] else { continue };
+            for (number, series) in SERIES.iter().enumerate() {
+                let histogram = latencies.series(number);
                 let mut bytes = Vec::new();
-                V2DeflateSerializer::new().serialize(histogram, &mut bytes).expect("writing to memory");
+                V2DeflateSerializer::new().serialize(&histogram, &mut bytes).expect("writing to memory");
                 let hdr = base64::engine::general_purpose::STANDARD.encode(bytes);
                 let (op, series) = (kind.name().to_owned(), (*series).to_owned());
                 meta.histograms.push(HistogramMeta { op, series, hdr });
@@ -156,7 +198,7 @@ impl Latency {
     pub const QUANTILES: [f64; 6] = [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999];
 
     fn of(tally: &Tally, kind: OpKind) -> Option<Latency> {
-        let service = &tally.latencies[kind as usize].as_ref()?[0];
+        let service = tally.latencies[kind as usize].as_ref()?.series(0);
         Some(Latency {
             count: service.len(),
             min_ns: service.min(),
