@@ -11,7 +11,8 @@
 //!   in YCSB; with a part of it (`insertstart`, `insertcount`) nothing outside is ever drawn.
 //!
 //! Powers and logarithms come from `libm`, not from `f64::powf`: the standard library calls the
-//! system's, which rounds differently from one CPU to the next.
+//! system's, which rounds differently from one CPU to the next. Where the zipfian asks the system first,
+//! the rounding cannot be seen.
 
 mod exponential;
 mod histogram;
