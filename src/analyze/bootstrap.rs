@@ -32,7 +32,8 @@ pub fn block_length(series: &[&[f64]]) -> usize {
     (wanted.ceil() as usize).clamp(1, longest)
 }
 
-fn politis_white(series: &[f64]) -> f64 {
+/// What they recommend for one series.
+pub fn politis_white(series: &[f64]) -> f64 {
     let k = series.len();
     let mean = series.iter().sum::<f64>() / k.max(1) as f64;
     let covariance = |lag: usize| -> f64 {
