@@ -22,8 +22,9 @@ oltp-demo:
 	@scripts/setup build
 	cargo build --locked
 	@rm -rf oltp-demo && mkdir oltp-demo
-	OUT=oltp-demo TABLES=2 TABLE_SIZE=2000 TRANSACTIONS=1000 THREADS=2 YCSB_TRACE=target/debug/ycsb-trace \
+	@QUIET=1 OUT=oltp-demo TABLES=2 TABLE_SIZE=2000 TRANSACTIONS=1000 THREADS=2 YCSB_TRACE=target/debug/ycsb-trace \
 		scripts/oltp sqlite oltp-demo/tables.db
+	@echo 'Which statement takes the time? target/debug/ycsb-trace analyze --by statement oltp-demo/results-sqlite'
 
 test:
 	@scripts/setup test

@@ -202,7 +202,7 @@ pub fn run(args: &AnalyzeArgs) -> Result<Verdict> {
             if !args.fail_if.is_empty() {
                 judged()?;
             }
-            by_transaction(args)
+            by_transaction(args, page)
         }
         Some(format) => judged().map(|report| (format.render)(&report, page)),
         None if args.format == HTML => {
@@ -280,7 +280,7 @@ fn measured(gate: &Gate, op: &OpReport) -> Option<f64> {
 }
 
 /// The forms of statement traces.
-fn by_transaction(args: &AnalyzeArgs) -> Result<String> {
+fn by_transaction(args: &AnalyzeArgs, page: Page) -> Result<String> {
     let by = match args.by.as_deref() {
         Some("statement") => table::By::Statement,
         _ => table::By::Txn,
@@ -306,7 +306,8 @@ fn by_transaction(args: &AnalyzeArgs) -> Result<String> {
     Ok(match args.format.as_str() {
         SYSBENCH => table::sysbench(&reports),
         "json" => serde_json::to_string_pretty(&reports).expect("a report is plain data") + "\n",
-        format => table::tables(&reports, by, format == "markdown"),
+        "markdown" => table::markdown(&reports, by),
+        _ => table::text(&reports, by, page),
     })
 }
 

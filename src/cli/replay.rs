@@ -693,12 +693,13 @@ pub(super) fn started_text(
     result: &Path,
 ) -> String {
     format!(
-        "{} {} ({}) on {} · {} operations · {} connection(s) · {} → {}",
+        "{} {} ({}) on {} · {} {} · {} connection(s) · {} → {}",
         trace.phase.name(),
         trace.workload,
         &trace.content_hash[..trace.content_hash.len().min(8)],
         server.address,
-        count_text(trace.rows),
+        count_text(trace.units()),
+        if trace.transactions.is_some() { "transactions" } else { "operations" },
         plan.sessions,
         pace_text(plan),
         result.display()

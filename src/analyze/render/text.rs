@@ -38,7 +38,7 @@ pub(super) fn render(report: &Report, page: Page) -> String {
 
 /// A table. One that is too wide becomes several, each with the first column: a number broken over two
 /// lines is read wrongly.
-fn table(head: &[String], rows: &[Vec<String>], page: Page) -> String {
+pub(super) fn table(head: &[String], rows: &[Vec<String>], page: Page) -> String {
     let width = page.width.map_or(usize::MAX, |width| usize::from(width).max(40));
     let widest = |column: usize| {
         let cells = rows.iter().map(|row| row[column].as_str()).chain([head[column].as_str()]);
@@ -92,7 +92,7 @@ fn framed(head: &[String], rows: &[Vec<String>], page: Page) -> String {
 }
 
 /// A line, broken between words; `first` stands before it, `next` before what follows.
-fn wrapped(line: &str, width: Option<u16>, first: &str, next: &str) -> String {
+pub(super) fn wrapped(line: &str, width: Option<u16>, first: &str, next: &str) -> String {
     let width = width.map_or(usize::MAX, |width| usize::from(width).max(40));
     let mut out = String::from(first);
     let mut column = first.len();

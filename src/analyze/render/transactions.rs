@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::units::{duration, grouped};
+use super::units::{duration, grouped, rate};
+use super::{Page, text};
 use crate::analyze::transactions::{Class, Latency, TransactionReport};
 use crate::trace::meta::Phase;
 
@@ -17,16 +18,68 @@ pub enum By {
     Statement,
 }
 
-/// The tables, for a terminal or for Markdown.
-pub fn tables(reports: &[TransactionReport], by: By, markdown: bool) -> String {
+/// A line for each run, or for each of its statements.
+struct Lines {
+    head: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+    /// Columns that say what a line is about.
+    names: usize,
+    /// Columns that may be the same in every line.
+    may_be_alike: std::ops::Range<usize>,
+    meaning: &'static str,
+}
+
+/// The tables as Markdown: always the same columns.
+pub fn markdown(reports: &[TransactionReport], by: By) -> String {
+    let lines = lines(reports, by);
     let mut table = Table::new();
-    table.load_preset(if markdown { presets::ASCII_MARKDOWN } else { presets::NOTHING });
+    table.load_preset(presets::ASCII_MARKDOWN).set_header(&lines.head);
+    table.add_rows(&lines.rows);
+    for column in table.column_iter_mut().skip(lines.names) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let text: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    format!("{}\n\n{}\n", text.join("\n"), lines.meaning)
+}
+
+/// The tables for a terminal: what is the same in every line is said once, above them.
+pub fn text(reports: &[TransactionReport], by: By, page: Page) -> String {
+    let lines = lines(reports, by);
+    let alike = |column: usize| {
+        lines.may_be_alike.contains(&column)
+            && lines.rows.len() > 1
+            && lines.rows.iter().all(|row| row[column] == lines.rows[0][column])
+    };
+    // Runs that differ in nothing keep a name.
+    let named = |column: usize| column + 1 == lines.names && (0..lines.names).all(alike);
+    let (said, kept): (Vec<usize>, Vec<usize>) =
+        (0..lines.head.len()).partition(|&column| alike(column) && !named(column));
+    let mut out = String::new();
+    if !said.is_empty() {
+        let said = said.iter().map(|&column| format!("{}: {}", lines.head[column], lines.rows[0][column]));
+        out.push_str(&text::wrapped(&said.collect::<Vec<_>>().join(" · "), page.width, "", "  "));
+    }
+    // The names that are left are one column.
+    let shown = |cell: &dyn Fn(usize) -> String| -> Vec<String> {
+        let names: Vec<String> =
+            kept.iter().filter(|&&column| column < lines.names).map(|&one| cell(one)).collect();
+        let numbers = kept.iter().filter(|&&column| column >= lines.names).map(|&one| cell(one));
+        std::iter::once(names.join(" ")).chain(numbers).collect()
+    };
+    let head = shown(&|column| lines.head[column].to_owned());
+    let rows: Vec<Vec<String>> = lines.rows.iter().map(|row| shown(&|column| row[column].clone())).collect();
+    out.push_str(&text::table(&head, &rows, page));
+    out.push('\n');
+    out + &text::wrapped(lines.meaning, page.width, "", "  ")
+}
+
+fn lines(reports: &[TransactionReport], by: By) -> Lines {
     let latencies = ["min", "avg", "p50", "p95", "p99", "max"];
     let first: &[&str] = match by {
         By::Txn => &["test", "database", "sessions", "transactions", "failed", "retries", "transactions/s"],
         By::Statement => &["test", "database", "statement", "sent", "failed", "share of time"],
     };
-    table.set_header(first.iter().chain(&latencies).copied());
+    let mut rows = Vec::new();
     let mut sorted: Vec<&TransactionReport> = reports.iter().collect();
     sorted.sort_by(|a, b| (&a.test, a.phase, &a.db, &a.path).cmp(&(&b.test, b.phase, &b.db, &b.path)));
     for report in sorted {
@@ -39,9 +92,9 @@ pub fn tables(reports: &[TransactionReport], by: By, markdown: bool) -> String {
         if by == By::Txn {
             let mut row = head.to_vec();
             row.extend([u64::from(report.sessions), ended.ok, ended.failed, ended.retries].map(grouped));
-            row.push(format!("{:.1}", report.per_second));
+            row.push(rate(Some(report.per_second)));
             row.extend(cells(report.latency.as_ref()));
-            table.add_row(row);
+            rows.push(row);
             continue;
         }
         for statement in &report.statements {
@@ -50,23 +103,23 @@ pub fn tables(reports: &[TransactionReport], by: By, markdown: bool) -> String {
             row.extend([statement.sent, statement.ops - statement.ok].map(grouped));
             row.push(format!("{:.1} %", statement.share * 100.0));
             row.extend(cells(statement.service.as_ref()));
-            table.add_row(row);
+            rows.push(row);
         }
     }
-    let names = if by == By::Txn { 2 } else { 3 };
-    for column in table.column_iter_mut().skip(names) {
-        column.set_cell_alignment(CellAlignment::Right);
+    Lines {
+        head: first.iter().chain(&latencies).copied().collect(),
+        rows,
+        names: if by == By::Txn { 2 } else { 3 },
+        may_be_alike: if by == By::Txn { 0..6 } else { 0..2 },
+        meaning: match by {
+            By::Txn => {
+                "A transaction's latency = end of its last statement − intended start of its first, retries included."
+            }
+            By::Statement => {
+                "A statement's latency = end − start; failed ones, and those never sent after them, have none."
+            }
+        },
     }
-    let meaning = match by {
-        By::Txn => {
-            "a transaction's latency = end of its last statement − intended start of its first, retries included"
-        }
-        By::Statement => {
-            "a statement's latency = end − start; failed ones, and those never sent after them, have none"
-        }
-    };
-    let text: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
-    format!("{}\n\n{meaning}\n", text.join("\n"))
 }
 
 fn cells(latency: Option<&Latency>) -> Vec<String> {
@@ -160,4 +213,143 @@ fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64;
     (mean, variance.sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analyze::transactions::StatementReport;
+    use crate::trace::meta::TransactionsMeta;
+
+    fn latency(ms: u64) -> Option<Latency> {
+        let ns = ms * 1_000_000;
+        Some(Latency {
+            count: 1000,
+            sum_ns: 1000 * ns,
+            min_ns: ns / 2,
+            mean_ns: ns as f64,
+            p50_ns: ns,
+            p95_ns: 2 * ns,
+            p99_ns: 3 * ns,
+            max_ns: 9 * ns,
+        })
+    }
+
+    fn run(test: &str, db: &str, failed: u64) -> TransactionReport {
+        let statement = |name: &str, class: Class, share: f64, ok: u64| StatementReport {
+            name: name.to_owned(),
+            class,
+            ops: 1000,
+            ok,
+            sent: 1000,
+            share,
+            service: latency(1),
+        };
+        TransactionReport {
+            path: format!("{test}-{db}.parquet"),
+            test: test.to_owned(),
+            phase: Phase::Run,
+            db: db.to_owned(),
+            version: "1".to_owned(),
+            sessions: 16,
+            elapsed_ns: 2_000_000_000,
+            complete: true,
+            transactions: TransactionsMeta { planned: 1000, ok: 1000 - failed, failed, retries: 7 },
+            per_second: (1000 - failed) as f64 / 2.0,
+            latency: latency(12),
+            statements: vec![
+                statement("BEGIN", Class::Other, 0.0625, 1000),
+                statement("point_select", Class::Read, 0.9375, 1000 - failed),
+            ],
+            lost: 0,
+            by_session: vec![500, 500 - failed],
+            busy_by_session_ns: vec![1_000_000_000, 900_000_000],
+        }
+    }
+
+    const MEANING: &str = "A transaction's latency = end of its last statement − intended start of its first, retries included.";
+
+    #[test]
+    fn what_all_lines_share_is_said_once_and_the_table_fits_the_terminal() {
+        let suite = [run("oltp_read_only", "postgres", 0), run("oltp_write_only", "postgres", 0)];
+        let expected = "\
+database: postgres · sessions: 16 · transactions: 1,000 · failed: 0 · retries: 7
++---------------------------------------------------------------------------------------------+
+| test              transactions/s       min       avg       p50       p95       p99      max |
++=============================================================================================+
+| oltp_read_only               500   6.00 ms   12.0 ms   12.0 ms   24.0 ms   36.0 ms   108 ms |
+| oltp_write_only              500   6.00 ms   12.0 ms   12.0 ms   24.0 ms   36.0 ms   108 ms |
++---------------------------------------------------------------------------------------------+
+";
+        assert_eq!(text(&suite, By::Txn, Page { width: Some(100) }), format!("{expected}{MEANING}\n"));
+        let both = [run("oltp_read_only", "postgres", 0), run("oltp_read_only", "mariadb", 5)];
+        let expected = "\
+test: oltp_read_only
++-----------------------------------------------------------------------------------------------+
+| database statement       sent   failed   share of time      min       avg       p50       p95 |
++===============================================================================================+
+| mariadb BEGIN           1,000        0           6.2 %   500 µs   1.00 ms   1.00 ms   2.00 ms |
+| mariadb point_select    1,000        5          93.8 %   500 µs   1.00 ms   1.00 ms   2.00 ms |
+| postgres BEGIN          1,000        0           6.2 %   500 µs   1.00 ms   1.00 ms   2.00 ms |
+| postgres point_select   1,000        0          93.8 %   500 µs   1.00 ms   1.00 ms   2.00 ms |
++-----------------------------------------------------------------------------------------------+
+";
+        let shown = text(&both, By::Statement, Page { width: Some(100) });
+        assert!(shown.starts_with(expected), "{shown}");
+        // Runs that differ in nothing keep a name; a single one keeps every column.
+        let twice = text(&[both[0].clone(), both[0].clone()], By::Txn, Page { width: None });
+        assert!(twice.contains("\n| database   transactions/s "), "{twice}");
+        let one = text(&both[..1], By::Txn, Page { width: None });
+        assert!(one.contains("| test database             sessions   transactions   failed "), "{one}");
+    }
+
+    #[test]
+    fn markdown_has_every_column_always() {
+        let suite = [run("oltp_read_only", "postgres", 0), run("oltp_write_only", "postgres", 0)];
+        let expected = "\
+| test            | database | sessions | transactions | failed | retries | transactions/s |     min |     avg |     p50 |     p95 |     p99 |    max |
+|-----------------|----------|----------|--------------|--------|---------|----------------|---------|---------|---------|---------|---------|--------|
+| oltp_read_only  | postgres |       16 |        1,000 |      0 |       7 |            500 | 6.00 ms | 12.0 ms | 12.0 ms | 24.0 ms | 36.0 ms | 108 ms |
+| oltp_write_only | postgres |       16 |        1,000 |      0 |       7 |            500 | 6.00 ms | 12.0 ms | 12.0 ms | 24.0 ms | 36.0 ms | 108 ms |
+";
+        assert_eq!(markdown(&suite, By::Txn), format!("{expected}\n{MEANING}\n"));
+    }
+
+    #[test]
+    fn sysbenchs_report_is_that_of_sysbench() {
+        let expected = "\
+SQL statistics:
+    queries performed:
+        read:                            1000
+        write:                           0
+        other:                           1000
+        total:                           2000
+    transactions:                        995    (497.50 per sec.)
+    queries:                             2000   (1000.00 per sec.)
+    ignored errors:                      12     (6.00 per sec.)
+    reconnects:                          0      (0.00 per sec.)
+
+General statistics:
+    total time:                          2.0000s
+    total number of events:              995
+
+Latency (ms):
+         min:                                    6.00
+         avg:                                   12.00
+         max:                                  108.00
+         95th percentile:                       24.00
+         sum:                                12000.00
+
+Threads fairness:
+    events (avg/stddev):           497.5000/2.50
+    execution time (avg/stddev):   0.9500/0.05
+
+";
+        assert_eq!(sysbench(&[run("oltp_read_only", "postgres", 5)]), expected);
+        let both = [run("oltp_read_only", "postgres", 5), run("oltp_read_only", "mariadb", 0)];
+        assert!(
+            sysbench(&both)
+                .contains("\noltp_read_only on mariadb (oltp_read_only-mariadb.parquet)\nSQL statistics:")
+        );
+    }
 }
