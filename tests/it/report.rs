@@ -134,6 +134,25 @@ fn the_size_of_a_page_does_not_grow_with_the_run() {
     assert!(many < 5_000_000 / 15 * 4, "{many} bytes");
 }
 
+#[test]
+fn a_page_begins_with_the_verdict_and_goes_on_to_ever_more_numbers() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let paths = ["sqlite", "fjall"].map(|db| mixed_run(db, 3, 1).write(folder.path(), 5_000));
+    let page = page(&paths);
+    let order =
+        ["class=\"verdict ", "<table>", "class=\"charts\"", "class=\"statistics\"", "class=\"numbers\""];
+    let places: Vec<usize> = order.iter().map(|one| page.find(one).expect("a part of the page")).collect();
+    assert!(places.is_sorted(), "{places:?}");
+    let statistics = &page[places[3]..places[4]];
+    assert!(
+        statistics.contains("fjall against sqlite") && statistics.contains("class=\"is-"),
+        "{statistics}"
+    );
+    // Of one run there is nothing to be certain about.
+    let alone = self::page(&paths[..1]);
+    assert!(alone.contains("class=\"charts\"") && !alone.contains("class=\"statistics\""));
+}
+
 /// Two runs of one trace with a stall, failures, hostile names, and everything that a comparison can say.
 fn everything(folder: &Path) -> (Report, Pictures) {
     let evil = "</script><script>window.injected=1</script><img src=x onerror=window.injected=1>";

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::answer::{self, Tone};
 use super::table::{Block, blocks_of};
 use crate::analyze::pictures::{Picture, Pictures};
-use crate::analyze::report::{Comparison, Groups, OpReport, Pair, Phase, Report, RunReport};
+use crate::analyze::report::{Comparison, Groups, OpReport, Pair, Phase, Report, RunReport, Verdict};
 
 /// The page, with places for what is written here.
 const PAGE: &str = include_str!("../../../analysis/report/page.html");
@@ -213,7 +213,9 @@ fn body(report: &Report) -> String {
              script, which is switched off here. Every number is in the tables.</p></noscript></div>\n"
         ));
         if !statistics.is_empty() {
-            out.push_str(&format!("<div class=\"statistics\">{statistics}</div>\n"));
+            out.push_str(&format!(
+                "<div class=\"statistics\">\n<h3>How certain is the comparison?</h3>\n{statistics}</div>\n"
+            ));
         }
         out.push_str("<details class=\"numbers\" open><summary><h3>All numbers</h3></summary>\n");
         blocks.for_each(|block| out.push_str(&block_html(&block)));
@@ -301,6 +303,8 @@ fn table_html(head: &[String], rows: &[Vec<String>], text_columns: usize) -> Str
             match column {
                 0 => out.push_str(&format!("<th scope=\"row\">{content}</th>")),
                 _ if column < text_columns => out.push_str(&format!("<td class=\"text\">{content}</td>")),
+                // The colour says again what the word says.
+                _ if is_verdict(cell) => out.push_str(&format!("<td class=\"is-{cell}\">{content}</td>")),
                 _ => out.push_str(&format!("<td>{content}</td>")),
             }
         }
@@ -309,6 +313,10 @@ fn table_html(head: &[String], rows: &[Vec<String>], text_columns: usize) -> Str
     }
     out.push_str("</tbody></table></div>\n");
     out
+}
+
+fn is_verdict(cell: &str) -> bool {
+    [Verdict::Faster, Verdict::Slower, Verdict::Equivalent].iter().any(|verdict| verdict.name() == cell)
 }
 
 /// Text in a page.
