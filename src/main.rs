@@ -10,8 +10,23 @@ use ycsb_trace::cli::{self, Cli};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// The stack that the first thread of a process has by default.
+const STACK_BYTES: usize = 8 << 20;
+
+/// The work is done on a second thread: a Java machine (`--db jdbc`) leaves the first one 1 MB of its stack and
+/// guards the rest, where an analysis that went deeper ended the program.
 fn main() -> ExitCode {
     report_full_disks();
+    match std::thread::Builder::new().name("main".to_owned()).stack_size(STACK_BYTES).spawn(work) {
+        Ok(thread) => thread.join().unwrap_or(ExitCode::from(PANICKED)),
+        Err(_) => work(),
+    }
+}
+
+/// The exit code after a panic, as Rust has it.
+const PANICKED: u8 = 101;
+
+fn work() -> ExitCode {
     let outcome = cli::run(Cli::understand(std::env::args_os()).unwrap_or_else(|complaint| complaint.exit()));
     if let Err(failure) = &outcome {
         if is_broken_pipe(failure) {

@@ -461,6 +461,9 @@ pub struct Sample {
     pub start_ns: u64,
     /// When the driver returned.
     pub end_ns: u64,
+    /// Of a read-modify-write: when its read (that of the last try) had found the row and the update began.
+    /// [`NEVER_NS`] if it found none, if both were one request, and of every other kind.
+    pub read_end_ns: u64,
     /// The part of the lag spent waiting for another operation of the trace.
     pub blocked_ns: u64,
     /// Start of the last attempt, if there was more than one.

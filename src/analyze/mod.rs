@@ -41,7 +41,7 @@ use self::quantile::{Histogram, Percentile, Request};
 use self::render::units;
 use self::report::{
     Caveat, Check, Comparison, DEFINITIONS, FailureRow, Interval, Named, NotedCaveat, OpReport, Quantile,
-    Report, RunReport, SCHEMA_VERSION, Series, Summary, WarmUp, Window,
+    Report, RequestReport, Requests, RunReport, SCHEMA_VERSION, Series, Summary, WarmUp, Window,
 };
 use self::scan::{Distribution, Tally, View, position};
 use self::series::{IntervalWindows, Lengths};
@@ -435,8 +435,11 @@ fn analyze_run(member: &Member, label: String, options: &Options) -> Result<RunR
         questions.push(Question::new(&tally, group.members(&[LagOk, LagFailed]), never_started));
         questions.push(Question::new(&tally, group.members(&[ServiceFailed]), 0));
     }
-    let requests = questions.iter().map(|question| question.request(&options.percentiles)).collect();
-    let answers = scan::select(&member.sources(), view, &tally, requests)?;
+    let divided = divided(&tally, &meta);
+    questions.extend(divided.then(|| of_requests(&tally)).into_iter().flatten());
+    questions.push(Question::new(&tally, vec![position(OpKind::Scan, Distribution::PerRow)], 0));
+    let wanted = questions.iter().map(|question| question.request(&options.percentiles)).collect();
+    let answers = scan::select(&member.sources(), view, &tally, wanted)?;
     let mut summaries = questions
         .iter()
         .zip(&answers)
@@ -474,6 +477,8 @@ fn analyze_run(member: &Member, label: String, options: &Options) -> Result<RunR
         let report = op_report(group, span_ns, [response, service, lag], windows);
         op_reports.push(OpReport { failed_service, ..report });
     }
+    let requests = divided.then(|| requests(&tally, &mut summaries));
+    let scan_per_row = summaries.next().filter(|per_row| per_row.count > 0);
     let all = op_reports.remove(0);
     let names = kinds.iter().map(|kind| kind.name().to_owned());
     let ops = names.zip(op_reports.into_iter().map(|one| (one.ops > 0).then_some(one)));
@@ -486,6 +491,8 @@ fn analyze_run(member: &Member, label: String, options: &Options) -> Result<RunR
     run.span_ns = span_ns;
     run.warmup = Some(warmup);
     run.load = load;
+    run.requests = requests;
+    run.scan_per_row = scan_per_row;
     run.change_points = change_points;
     run.interval_window_ns = (meta.rows > 0).then_some(lengths.interval_ns);
     run.in_flight_mean = in_flight_mean;
@@ -501,6 +508,58 @@ fn analyze_run(member: &Member, label: String, options: &Options) -> Result<RunR
         run.groups = Some(by::groups(member, &run, by, &options.percentiles)?);
     }
     Ok(run)
+}
+
+/// Are there read-modify-writes, and is it known of all of them when their reads ended?
+fn divided(tally: &Tally, meta: &RunMeta) -> bool {
+    let in_transactions = meta.config.get("rmw").is_some_and(|rmw| rmw == "transaction");
+    tally.undivided == 0 && !in_transactions && tally.halves.iter().flatten().any(|count| *count > 0)
+}
+
+/// What to ask about requests: all of them, then of reads and of updates response, service and failures.
+fn of_requests(tally: &Tally) -> Vec<Question> {
+    use Distribution::{
+        ReadHalf, ReadHalfFailed, ReadHalfResponse, Response, Service, ServiceFailed, UpdateHalf,
+        UpdateHalfFailed,
+    };
+    let half = |distribution| position(OpKind::ReadModifyWrite, distribution);
+    let single = OpKind::ALL.into_iter().filter(|kind| *kind != OpKind::ReadModifyWrite);
+    let mut all: Vec<usize> = single.map(|kind| position(kind, Service)).collect();
+    all.extend([half(ReadHalf), half(UpdateHalf)]);
+    let mut questions = vec![Question::new(tally, all, 0)];
+    for (kind, halves) in [
+        // An update ends when its read-modify-write does.
+        (OpKind::Read, [ReadHalfResponse, ReadHalf, ReadHalfFailed]),
+        (OpKind::Update, [Response, UpdateHalf, UpdateHalfFailed]),
+    ] {
+        for (own, of_half) in [Response, Service, ServiceFailed].into_iter().zip(halves) {
+            questions.push(Question::new(tally, vec![position(kind, own), half(of_half)], 0));
+        }
+    }
+    questions
+}
+
+/// The answers to [`of_requests`].
+fn requests(tally: &Tally, summaries: &mut impl Iterator<Item = Summary>) -> Requests {
+    let mut next = || summaries.next().expect("seven for requests");
+    let all = next();
+    let mut of = |kind: OpKind, half: usize| {
+        let count = |status: Status| {
+            tally.counts[kind as usize][status as usize] + tally.halves[half][status as usize]
+        };
+        let statuses = Status::ALL.into_iter().map(|status| (status.name().to_owned(), count(status)));
+        let statuses: Vec<(String, u64)> = statuses.filter(|(_, count)| *count > 0).collect();
+        let ok = count(Status::Ok);
+        RequestReport {
+            ok,
+            failed: statuses.iter().map(|(_, count)| count).sum::<u64>() - ok,
+            statuses: Named(statuses),
+            response: next(),
+            service: next(),
+            failed_service: Some(next()).filter(|failed| failed.count > 0),
+        }
+    };
+    Requests { all, read: of(OpKind::Read, 0), update: of(OpKind::Update, 1) }
 }
 
 /// What a run's footer says, and these numbers; the rest is to be filled in.
@@ -545,6 +604,8 @@ fn report_of(member: &Member, label: String, all: OpReport, ops: Named<Option<Op
         interval_window_ns: None,
         in_flight_mean: None,
         all,
+        requests: None,
+        scan_per_row: None,
         groups: None,
         ops,
         failures: Vec::new(),

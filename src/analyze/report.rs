@@ -449,6 +449,13 @@ pub struct RunReport {
     pub all: OpReport,
     /// Each kind of op; null for a kind without rows.
     pub ops: Named<Option<OpReport>>,
+    /// The requests that ops are made of, where a read-modify-write is a read and an update; none without
+    /// read-modify-writes, and where it is not known when their reads ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<Requests>,
+    /// (end − start) / rows of the scans that ended OK and found some; none without such scans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scan_per_row: Option<Summary>,
     /// `--by`: the same numbers (without windows) by something else than the kind.
     #[serde(default)]
     pub groups: Option<Groups>,
@@ -460,6 +467,36 @@ pub struct RunReport {
     pub checks: Vec<Check>,
     /// When not to believe the numbers.
     pub caveats: Vec<NotedCaveat>,
+}
+
+/// What YCSB and go-ycsb measure: requests, of which a read-modify-write is two. An update is not sent
+/// if its read did not find the row.
+#[derive(Debug, Clone, PartialEq, Serialize, DeriveDeserialize)]
+pub struct Requests {
+    /// end − start of every request that ended OK.
+    pub all: Summary,
+    /// Reads, those of read-modify-writes among them.
+    pub read: RequestReport,
+    /// Updates, those of read-modify-writes among them.
+    pub update: RequestReport,
+}
+
+/// Requests of one kind.
+#[derive(Debug, Clone, PartialEq, Serialize, DeriveDeserialize)]
+pub struct RequestReport {
+    /// How many ended OK.
+    pub ok: u64,
+    /// How many did not.
+    pub failed: u64,
+    /// How many per status, those without any left out.
+    pub statuses: Named<u64>,
+    /// end − intended of those that ended OK; an update shares the intended start of its read.
+    pub response: Summary,
+    /// end − start of those that ended OK.
+    pub service: Summary,
+    /// end − start of those that were answered, but not OK; none if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_service: Option<Summary>,
 }
 
 /// One file of a run that is spread over several.

@@ -33,10 +33,22 @@ pub enum Distribution {
     LagFailed,
     /// end − start of ops that were answered, but not OK.
     ServiceFailed,
+    /// Of the reads of read-modify-writes: end − start of those that found their row,
+    ReadHalf,
+    /// end − intended of the same,
+    ReadHalfResponse,
+    /// end − start of those that were answered, but did not.
+    ReadHalfFailed,
+    /// Of the updates of read-modify-writes: end − start of those that ended OK,
+    UpdateHalf,
+    /// and of those that were answered, but not OK.
+    UpdateHalfFailed,
+    /// (end − start) / rows of scans that ended OK and found some.
+    PerRow,
 }
 
 /// Number of [`Distribution`]s.
-const DISTRIBUTIONS: usize = 5;
+const DISTRIBUTIONS: usize = 11;
 
 /// Position of a kind's distribution among all distributions of a run.
 pub fn position(kind: OpKind, distribution: Distribution) -> usize {
@@ -137,6 +149,10 @@ pub struct Tally {
     present: [bool; KINDS],
     /// Rows per kind and status.
     pub counts: [[u64; STATUSES]; KINDS],
+    /// Of the reads and of the updates that read-modify-writes are made of: how many per status.
+    pub halves: [[u64; STATUSES]; 2],
+    /// Read-modify-writes that ended OK without a word about when their read did.
+    pub undivided: u64,
     /// Rows that did not end OK, by kind, status and code.
     pub failures: BTreeMap<(OpKind, Status, String), u64>,
     /// The first intended start.
@@ -172,6 +188,8 @@ impl Tally {
             histograms: Vec::new(),
             present: [false; KINDS],
             counts: [[0; STATUSES]; KINDS],
+            halves: [[0; STATUSES]; 2],
+            undivided: 0,
             failures: BTreeMap::new(),
             first_intended_ns: None,
             last_end_ns: None,
@@ -200,6 +218,10 @@ impl Tally {
                 self.cut[kind][status] += other.cut[kind][status];
             }
         }
+        for (mine, theirs) in self.halves.iter_mut().flatten().zip(other.halves.iter().flatten()) {
+            *mine += theirs;
+        }
+        self.undivided += other.undivided;
         for (failure, count) in other.failures {
             *self.failures.entry(failure).or_default() += count;
         }
@@ -284,6 +306,20 @@ impl Tally {
                 take_turn(turns, Some(&mut self.lag), rows, row, [intended, start, end]);
             }
             let base = kind as usize * DISTRIBUTIONS;
+            for (distribution, value) in within(rows, row, &latencies).into_iter().flatten() {
+                self.histograms[base + distribution as usize].record(value);
+            }
+            if kind == OpKind::ReadModifyWrite {
+                match rows.read_end_ns.get(row) {
+                    None | Some(&NEVER_NS) if status.is_success() => self.undivided += 1,
+                    None => {}
+                    Some(&NEVER_NS) => self.halves[0][status as usize] += 1,
+                    Some(_) => {
+                        self.halves[0][Status::Ok as usize] += 1;
+                        self.halves[1][status as usize] += 1;
+                    }
+                }
+            }
             if status.is_success() {
                 if latencies.answered {
                     self.histograms[base + Distribution::Service as usize].record(latencies.service);
@@ -492,6 +528,35 @@ impl Latencies {
     }
 }
 
+/// The latencies of what an op is made of: the two requests of a read-modify-write, the rows of a scan.
+fn within(rows: &RunTimes, row: usize, latencies: &Latencies) -> [Option<(Distribution, u64)>; 3] {
+    use Distribution::{PerRow, ReadHalf, ReadHalfFailed, ReadHalfResponse, UpdateHalf, UpdateHalfFailed};
+    let (ok, answered) = (rows.statuses[row].is_success(), latencies.answered);
+    match (rows.kinds[row], rows.read_end_ns.get(row), rows.rows.get(row)) {
+        (OpKind::ReadModifyWrite, Some(&NEVER_NS), _) => {
+            [(!ok && answered).then_some((ReadHalfFailed, latencies.service)), None, None]
+        }
+        (OpKind::ReadModifyWrite, Some(&read_end_ns), _) => {
+            let since = |from_ns: u64| read_end_ns.saturating_sub(from_ns);
+            let update = rows.end_ns[row].saturating_sub(read_end_ns);
+            [
+                Some((ReadHalf, since(rows.start_ns[row]))),
+                Some((ReadHalfResponse, since(rows.intended_ns[row] as u64))),
+                answered.then_some((if ok { UpdateHalf } else { UpdateHalfFailed }, update)),
+            ]
+        }
+        (OpKind::Scan, _, Some(&found)) if ok && answered && found > 0 => {
+            [Some((PerRow, latencies.service / found as u64)), None, None]
+        }
+        _ => [None; 3],
+    }
+}
+
+/// Does a file have ops of which more is to be told than one latency?
+fn is_divided(file: &RunFile) -> bool {
+    [OpKind::ReadModifyWrite, OpKind::Scan].iter().any(|kind| file.meta.counts.contains_key(kind.name()))
+}
+
 /// The independent parts of some files.
 fn parts<'a>(sources: &[Source<'a>]) -> Vec<(Source<'a>, usize)> {
     let of = |source: &Source<'a>| {
@@ -551,7 +616,7 @@ pub fn tally(sources: &[Source], view: View) -> Result<Tally, FileError> {
     let state = || (Tally::new(), WindowCache::new(view.window_ns));
     let read = |part: usize, (tally, cache): &mut (Tally, WindowCache)| {
         let (source, row_group) = row_groups[part];
-        source.file.scan_times(row_group, !all_ok, paced, |rows| {
+        source.file.scan_requests(row_group, !all_ok, paced, is_divided(source.file), |rows| {
             tally.add(rows, part, source.offset_ns, view, cache)
         })
     };
@@ -581,7 +646,9 @@ pub fn select(
         let parts = each_part(row_groups.len(), collector, |part, collector| {
             let (source, row_group) = row_groups[part];
             let from_ns = view.from_ns.saturating_sub(source.offset_ns);
-            source.file.scan_times(row_group, false, false, |rows| collect(rows, from_ns, collector))
+            let divided = is_divided(source.file);
+            let each = |rows: &RunTimes| collect(rows, from_ns, collector);
+            source.file.scan_requests(row_group, false, false, divided, each)
         })?;
         let names = || sources.iter().map(|one| one.file.path().display().to_string()).collect::<Vec<_>>();
         selector
@@ -598,6 +665,9 @@ fn collect(rows: &RunTimes, from_ns: u64, collector: &mut Collector) {
             continue;
         }
         let latencies = Latencies::of(rows.intended_ns[row] as u64, rows.start_ns[row], rows.end_ns[row]);
+        for (distribution, value) in within(rows, row, &latencies).into_iter().flatten() {
+            collector.offer(base + distribution as usize, value);
+        }
         if rows.statuses[row].is_success() {
             if latencies.answered {
                 collector.offer(base + Distribution::Service as usize, latencies.service);

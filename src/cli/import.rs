@@ -260,6 +260,7 @@ fn write_rows(
                 rows: UNKNOWN,
                 attempts: UNKNOWN,
                 code: code as u32,
+                read_end_ns: NEVER_NS,
                 batch: NEVER_NS,
                 observed: 0,
                 kind,

@@ -347,6 +347,7 @@ fn interpret(args: &ReplayArgs) -> Result<Request> {
             properties: properties.iter().map(text).collect(),
             sessions,
             op_timeout: args.op_timeout,
+            load_batch: args.load_batch,
             seed: 1,
         },
         drop: args.drop || is_true(&properties, "dropdata"),

@@ -283,6 +283,7 @@ impl Visitor for Compare<'_> {
                 .collect(),
             sessions: self.args.threads,
             op_timeout: None,
+            load_batch: 1,
             seed: self.trace.seed,
         };
         let named = self.args.table.clone().or_else(|| target.property("table").map(str::to_owned));

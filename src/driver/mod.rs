@@ -34,6 +34,8 @@ pub struct Target {
     /// Time after which an operation is given up. Needed only by drivers that block the thread: from
     /// outside, nobody could end their calls.
     pub op_timeout: Option<Duration>,
+    /// Rows that a load writes in one request, 0 or 1 if each has its own.
+    pub load_batch: u32,
     /// Seed of the run, for drivers that draw (the simulated one).
     pub seed: u64,
 }
@@ -231,8 +233,9 @@ impl Rows for Discard {
 
 /// One connection. It stays on the thread that opened it; each method is exactly one operation.
 pub trait Session {
-    /// Can it write several new rows in one request ([`Session::insert_batch`])?
-    const BATCHES: bool = false;
+    /// The most values (keys too) of new rows that it can write in one request ([`Session::insert_batch`]);
+    /// 0 if a request has one row.
+    const BATCH_VALUES: usize = 0;
 
     /// Writes new rows in one request, all of them or none: a row that is there already is an error of
     /// the whole. The operations have the same fields.
@@ -251,13 +254,19 @@ pub trait Session {
     /// Removes one row.
     fn delete(&mut self, op: &Op<'_>) -> impl Future<Output = Outcome>;
 
-    /// Reads the row, then updates it if it was found.
-    fn read_modify_write<R: Rows>(&mut self, op: &Op<'_>, rows: &mut R) -> impl Future<Output = Outcome> {
+    /// Reads the row, then updates it if it was found; `was_found` is called between the two.
+    fn read_modify_write<R: Rows>(
+        &mut self,
+        op: &Op<'_>,
+        rows: &mut R,
+        was_found: impl FnOnce(),
+    ) -> impl Future<Output = Outcome> {
         async move {
             let found = self.read(&Op { fields: &[], ..*op }, rows).await;
             if found.status != Status::Ok {
                 return found;
             }
+            was_found();
             self.update(op).await
         }
     }
@@ -285,15 +294,21 @@ pub trait Session {
     }
 }
 
-/// Executes one operation: the timed region of the program is one call of this.
+/// Executes one operation: the timed region of the program is one call of this. `was_found` is called when
+/// the read of a read-modify-write has found its row.
 #[inline]
-pub async fn execute<S: Session, R: Rows>(session: &mut S, op: &Op<'_>, rows: &mut R) -> Outcome {
+pub async fn execute<S: Session, R: Rows>(
+    session: &mut S,
+    op: &Op<'_>,
+    rows: &mut R,
+    was_found: impl FnOnce(),
+) -> Outcome {
     match op.kind {
         OpKind::Read => session.read(op, rows).await,
         OpKind::Update => session.update(op).await,
         OpKind::Insert => session.insert(op).await,
         OpKind::Scan => session.scan(op, rows).await,
-        OpKind::ReadModifyWrite => session.read_modify_write(op, rows).await,
+        OpKind::ReadModifyWrite => session.read_modify_write(op, rows, was_found).await,
         OpKind::Delete => session.delete(op).await,
         // Statements are executed by `Session::call`.
         _ => Outcome::UNSUPPORTED,
@@ -344,6 +359,9 @@ mod tables;
 
 #[cfg(any(feature = "mysql", feature = "redis", feature = "postgres"))]
 mod url;
+
+#[cfg(feature = "tls")]
+mod certificates;
 
 // The table of databases: one row each. A driver with several kinds (dialects) has one row.
 drivers! {

@@ -22,6 +22,7 @@ use redis::{
     IntoConnectionInfo, Pipeline, RedisConnectionInfo, RedisError, TlsCertificates, Value, cmd,
 };
 
+use super::certificates;
 use super::url::{self, Url};
 use super::{Driver, KEY, Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
 use crate::op::{Field, Op, Outcome, Recovery, Status};
@@ -523,6 +524,9 @@ impl Redis {
         let small = words.to_ascii_lowercase();
         let code = error.code().unwrap_or_default();
         let user = self.user.as_deref().unwrap_or("default");
+        if let Some(complaint) = self.certificate_complaint(node, error) {
+            return TargetError::Unusable(format!("cannot connect to {node}: {complaint}"));
+        }
         TargetError::Unusable(if code == "NOAUTH" || small.contains("noauth") {
             format!("{node} asks for the password of user {user}; give -p redis.password=… or REDISCLI_AUTH")
         } else if error.kind() == ErrorKind::AuthenticationFailed || code == "WRONGPASS" {
@@ -538,6 +542,19 @@ impl Redis {
         } else {
             format!("cannot connect to {node}: {words}")
         })
+    }
+
+    /// What is wrong with a certificate, if that is why there is no connection.
+    fn certificate_complaint(&self, node: &str, error: &RedisError) -> Option<String> {
+        let (error, tls) = (certificates::of_words(&error.to_string())?, self.tls.as_ref()?);
+        let words = certificates::Words {
+            roots: tls.authority.as_ref().map_or("what this machine trusts", |_| "the file that was given"),
+            roots_setting: "redis.tls-ca",
+            identity_settings: ["redis.tls-cert", "redis.tls-key"],
+            has_identity: tls.identity.is_some(),
+            any_name: "",
+        };
+        certificates::complaint(&error, &words, node)
     }
 
     /// The connection is there, but what we asked for was refused.

@@ -171,7 +171,7 @@ impl Session for SimSession {
         self.serve(op.id, 1).await
     }
     async fn read_modify_write_transaction<R: Rows>(&mut self, op: &Op<'_>, rows: &mut R) -> Outcome {
-        self.read_modify_write(op, rows).await
+        self.read_modify_write(op, rows, || ()).await
     }
     async fn call<R: Rows>(&mut self, call: &Call<'_>, _rows: &mut R) -> Outcome {
         let outcome = self.serve(call.id, 1).await;

@@ -71,6 +71,8 @@ pub struct SqliteSession {
     /// Statement texts. The prepared statements are in the connection's cache, because a statement
     /// borrows its connection; finding one there hashes its text.
     statements: Statements<String>,
+    /// The INSERT of so many rows.
+    batch_text: Option<(usize, String)>,
     /// Texts of a statement trace.
     calls: Option<Calls>,
     /// What begins its transactions.
@@ -186,6 +188,7 @@ impl Driver for Sqlite {
             deadline,
             table: table.clone(),
             statements: Statements::new(),
+            batch_text: None,
             calls: None,
             begin: "BEGIN IMMEDIATE",
         };
@@ -489,6 +492,22 @@ impl SqliteSession {
         Ok(statement.raw_execute()? as u32)
     }
 
+    /// One INSERT of several rows.
+    fn insert_rows(&mut self, ops: &[Op<'_>]) -> rusqlite::Result<u32> {
+        self.limit(ops[0].id)?;
+        let (_, text) = self.batch_text.as_ref().expect("insert_batch() made the statement");
+        let mut statement = self.connection.prepare_cached(text)?;
+        let mut parameter = 1;
+        for op in ops {
+            statement.raw_bind_parameter(parameter, op.key)?;
+            for (field, number) in op.fields.iter().zip(parameter + 1..) {
+                statement.raw_bind_parameter(number, Value(field.value))?;
+            }
+            parameter += 1 + op.fields.len();
+        }
+        Ok(statement.raw_execute()? as u32)
+    }
+
     fn update_or_delete(&mut self, op: &Op<'_>, kind: OpKind, fields: &[Field<'_>]) -> Outcome {
         if let Err(refusal) = self.ensure(kind, fields) {
             return refusal;
@@ -498,6 +517,21 @@ impl SqliteSession {
 }
 
 impl Session for SqliteSession {
+    /// SQLITE_MAX_VARIABLE_NUMBER.
+    const BATCH_VALUES: usize = 32_766;
+
+    async fn insert_batch(&mut self, ops: &[Op<'_>]) -> Outcome {
+        // The last batch may be shorter.
+        if self.batch_text.as_ref().is_none_or(|(rows, _)| *rows != ops.len()) {
+            let fields = ops.first().map_or(&[][..], |op| op.fields);
+            match sql::insert_rows(&self.table, WORDING, &sql::numbers(fields), ops.len()) {
+                Ok(text) => self.batch_text = Some((ops.len(), text)),
+                Err(message) => return Outcome::failed(Status::Rejected, Recovery::Fatal, "", message),
+            }
+        }
+        self.insert_rows(ops).map_or_else(|error| failure(&error), Outcome::ok)
+    }
+
     async fn read<R: Rows>(&mut self, op: &Op<'_>, rows: &mut R) -> Outcome {
         if let Err(refusal) = self.ensure(OpKind::Read, op.fields) {
             return refusal;
@@ -535,7 +569,7 @@ impl Session for SqliteSession {
         if let Err(error) = self.connection.execute_batch("BEGIN IMMEDIATE") {
             return failure(&error);
         }
-        let outcome = self.read_modify_write(op, rows).await;
+        let outcome = self.read_modify_write(op, rows, || ()).await;
         let end = if outcome.status == Status::Ok { "COMMIT" } else { "ROLLBACK" };
         match self.connection.execute_batch(end) {
             Err(error) if outcome.status == Status::Ok => {

@@ -131,6 +131,7 @@ impl InFlight {
             rows: 0,
             attempts: self.attempts.load(Ordering::Relaxed),
             code: 0,
+            read_end_ns: NEVER_NS,
             batch: NEVER_NS,
             observed: 0,
             kind: OpKind::ALL[usize::from(self.kind.load(Ordering::Relaxed))],

@@ -119,7 +119,8 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
             if !in_flight.begin(op.id, op.kind, intended_ns, start_ns, order.blocked_ns) {
                 break;
             }
-            let outcome = self.attempt(session, &op, start_ns, &mut sink).await;
+            let read_end_ns = Cell::new(NEVER_NS);
+            let outcome = self.attempt(session, &op, start_ns, &mut sink, &read_end_ns).await;
             let end_ns = self.clock.now_ns();
             let outcome = self.observer.judge(&mut sink, &op, outcome);
 
@@ -135,6 +136,7 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
                 rows: outcome.rows,
                 attempts: 1,
                 code: 0,
+                read_end_ns: NEVER_NS,
                 batch: NEVER_NS,
                 observed: 0,
                 kind: op.kind,
@@ -142,8 +144,10 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
             };
             let mut broken = false;
             if outcome.status != Status::Ok {
-                broken = self.after_failure(session, &op, &mut sample, outcome, order.raced, &mut sink).await;
+                let failed = (outcome, order.raced);
+                broken = self.after_failure(session, &op, &mut sample, failed, &mut sink, &read_end_ns).await;
             }
+            sample.read_end_ns = read_end_ns.get();
             spare_fields = recycle(fields);
             if !in_flight.end() {
                 // The run has ended without waiting for it.
@@ -170,23 +174,30 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
         op: &Op<'_>,
         start_ns: u64,
         sink: &mut O::Sink,
+        read_end_ns: &Cell<u64>,
     ) -> Outcome {
         let Some(timeout_ns) = self.shared.policy.op_timeout_ns else {
-            return self.execute(session, op, sink).await;
+            return self.execute(session, op, sink, read_end_ns).await;
         };
         tokio::select! {
             biased;
-            outcome = self.execute(session, op, sink) => outcome,
+            outcome = self.execute(session, op, sink, read_end_ns) => outcome,
             () = self.clock.wait_until(start_ns + timeout_ns) => timed_out("no answer within --op-timeout"),
         }
     }
 
     #[inline]
-    async fn execute(&self, session: &mut D::Session, op: &Op<'_>, sink: &mut O::Sink) -> Outcome {
+    async fn execute(
+        &self,
+        session: &mut D::Session,
+        op: &Op<'_>,
+        sink: &mut O::Sink,
+        read_end_ns: &Cell<u64>,
+    ) -> Outcome {
         if op.kind == OpKind::ReadModifyWrite && self.shared.policy.rmw == Rmw::Transaction {
             return session.read_modify_write_transaction(op, sink).await;
         }
-        driver::execute(session, op, sink).await
+        driver::execute(session, op, sink, || read_end_ns.set(self.clock.now_ns())).await
     }
 
     /// What happens when an operation did not succeed at once: its error is counted, and it is tried
@@ -198,9 +209,9 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
         session: &mut D::Session,
         op: &Op<'_>,
         sample: &mut Sample,
-        mut outcome: Outcome,
-        raced: bool,
+        (mut outcome, raced): (Outcome, bool),
         sink: &mut O::Sink,
+        read_end_ns: &Cell<u64>,
     ) -> bool {
         let shared = &*self.shared;
         let deadline_ns = shared.policy.op_timeout_ns.map(|timeout_ns| sample.start_ns + timeout_ns);
@@ -235,7 +246,8 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
             sample.last_start_ns = now_ns;
             self.observer.begin(sink, op);
             shared.in_flight[sample.session as usize].again(sample.attempts, now_ns);
-            outcome = self.attempt(session, op, sample.start_ns, sink).await;
+            read_end_ns.set(NEVER_NS);
+            outcome = self.attempt(session, op, sample.start_ns, sink, read_end_ns).await;
             sample.end_ns = self.clock.now_ns();
             outcome = self.observer.judge(sink, op, outcome);
             sample.status = outcome.status;
@@ -463,6 +475,7 @@ pub(super) fn unexecuted(op: &Op<'_>, session: u32, intended_ns: u64) -> Sample 
         rows: 0,
         attempts: 0,
         code: 0,
+        read_end_ns: NEVER_NS,
         batch: NEVER_NS,
         observed: 0,
         kind: op.kind,

@@ -401,9 +401,22 @@ pub fn replay<D: Driver>(
         let what = "--load-batch: the requests of a statement trace are in the trace".to_owned();
         return Err(TargetError::Request(what).into());
     }
-    if load_batch > 1 && !D::Session::BATCHES {
-        let what = format!("--load-batch: {} takes one row in a request here", plan.target.db);
-        return Err(TargetError::Request(what).into());
+    if load_batch > 1 {
+        let (db, values) = (&plan.target.db, trace.field_names.len() + 1);
+        let what = match D::Session::BATCH_VALUES / values {
+            _ if D::Session::BATCH_VALUES == 0 => {
+                format!("--load-batch: {db} takes one row in a request here")
+            }
+            most if most < load_batch as usize => {
+                format!(
+                    "--load-batch {load_batch}: of rows with {values} values, {db} takes at most {most} in a request"
+                )
+            }
+            _ => String::new(),
+        };
+        if !what.is_empty() {
+            return Err(TargetError::Request(what).into());
+        }
     }
     let table = TableSpec {
         name: plan.table.clone().unwrap_or_else(|| trace.table.clone()),

@@ -90,6 +90,8 @@ pub struct Tally {
     pub counts: [[u64; Status::ALL.len()]; OpKind::ALL.len()],
     /// Per kind; made when a kind first occurs.
     latencies: [Option<Box<Latencies>>; OpKind::ALL.len()],
+    /// Service times of the reads and of the updates that read-modify-writes are made of, those that ended OK.
+    halves: Option<Box<[Histogram<u64>; 2]>>,
     /// The latest end of any operation.
     pub last_end_ns: u64,
 }
@@ -99,6 +101,7 @@ impl Default for Tally {
         Tally {
             counts: [[0; Status::ALL.len()]; OpKind::ALL.len()],
             latencies: std::array::from_fn(|_| None),
+            halves: None,
             last_end_ns: 0,
         }
     }
@@ -119,6 +122,16 @@ impl Tally {
         latencies.add(intended_ns, start_ns, end_ns);
     }
 
+    /// Adds the two requests of a read-modify-write whose read has found its row.
+    fn add_halves(&mut self, sample: &Sample) {
+        let Sample { start_ns, read_end_ns, end_ns, .. } = *sample;
+        let halves = self.halves.get_or_insert_with(|| Box::new([histogram(), histogram()]));
+        count(&mut halves[0], read_end_ns.saturating_sub(start_ns));
+        if sample.status == Status::Ok {
+            count(&mut halves[1], end_ns.saturating_sub(read_end_ns));
+        }
+    }
+
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Tally) {
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
@@ -129,6 +142,10 @@ impl Tally {
         for (mine, theirs) in self.latencies.iter_mut().zip(&other.latencies) {
             let Some(theirs) = theirs else { continue };
             mine.get_or_insert_with(Latencies::new).merge(theirs);
+        }
+        if let Some(theirs) = &other.halves {
+            let mine = self.halves.get_or_insert_with(|| Box::new([histogram(), histogram()]));
+            mine.iter_mut().zip(theirs.iter()).for_each(|(mine, theirs)| merge(mine, theirs));
         }
         self.last_end_ns = self.last_end_ns.max(other.last_end_ns);
     }
@@ -197,8 +214,32 @@ impl Latency {
     /// What progress lines of other tools show.
     pub const QUANTILES: [f64; 6] = [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999];
 
+    /// Of one kind; reads and updates with those that read-modify-writes are made of.
     fn of(tally: &Tally, kind: OpKind) -> Option<Latency> {
-        let service = tally.latencies[kind as usize].as_ref()?.series(0);
+        let half = match kind {
+            OpKind::Read => tally.halves.as_ref().map(|halves| &halves[0]),
+            OpKind::Update => tally.halves.as_ref().map(|halves| &halves[1]),
+            _ => None,
+        };
+        let service = tally.latencies[kind as usize].as_ref().map(|of_kind| of_kind.series(0));
+        Latency::of_sum(service.into_iter().chain(half.filter(|half| !half.is_empty()).cloned()))
+    }
+
+    /// Of everything that was sent as a request: of a read-modify-write, both.
+    fn of_requests(tally: &Tally) -> Option<Latency> {
+        let whole = |kind: &OpKind| *kind != OpKind::ReadModifyWrite || tally.halves.is_none();
+        let kinds = OpKind::ALL.into_iter().filter(whole);
+        let of_kinds =
+            kinds.filter_map(|kind| tally.latencies[kind as usize].as_ref().map(|of_kind| of_kind.series(0)));
+        Latency::of_sum(of_kinds.chain(tally.halves.iter().flat_map(|halves| halves.iter().cloned())))
+    }
+
+    fn of_sum(parts: impl Iterator<Item = Histogram<u64>>) -> Option<Latency> {
+        let service = parts.reduce(|mut sum, part| {
+            merge(&mut sum, &part);
+            sum
+        });
+        let service = service?;
         Some(Latency {
             count: service.len(),
             min_ns: service.min(),
@@ -237,8 +278,10 @@ pub struct Snapshot {
     pub p50_ns: Option<u64>,
     /// 99th percentile of the interval.
     pub p99_ns: Option<u64>,
-    /// Every kind that has ended OK at least once.
+    /// Every kind that has ended OK at least once; a read-modify-write counts as a read and an update, too.
     pub kinds: Vec<KindSnapshot>,
+    /// Every request that has ended OK since the run began; a read-modify-write counts as two.
+    pub requests: Option<Latency>,
 }
 
 /// What the recorder hands back at the end.
@@ -352,6 +395,9 @@ pub fn record(
             let (front, back) = chunk.as_slices();
             for sample in front.iter().chain(back) {
                 interval.add(sample.kind, sample.status, sample.intended_ns, sample.start_ns, sample.end_ns);
+                if sample.read_end_ns != NEVER_NS {
+                    interval.add_halves(sample);
+                }
                 interval_occupied_ns += occupied_ns(sample, began);
                 batch.samples.push(*sample);
                 batch.observed.extend(early.drain(..sample.observed as usize));
@@ -392,6 +438,7 @@ pub fn record(
                         Some(KindSnapshot { kind, interval: Latency::of(&interval, kind), total })
                     })
                     .collect(),
+                requests: Latency::of_requests(&total),
             });
             if interval.rows() > 0 {
                 let median_lag_ns = interval.all_kinds(2).value_at_quantile(0.5);

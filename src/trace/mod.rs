@@ -29,7 +29,7 @@ pub const FOOTER_KEY: &str = "ycsb_trace";
 /// Version of the trace format that this program writes.
 pub const TRACE_VERSION: u32 = 1;
 /// Version of the result format that this program writes.
-pub const RESULT_VERSION: u32 = 1;
+pub const RESULT_VERSION: u32 = 2;
 /// Who wrote a file, e.g. `ycsb-trace 0.1.0`.
 pub const GENERATOR: &str = concat!("ycsb-trace ", env!("CARGO_PKG_VERSION"));
 
@@ -81,6 +81,8 @@ pub mod column {
     pub const BATCH: &str = "batch";
     /// Hash of each value that came back.
     pub const OBSERVED: &str = "observed";
+    /// When the read of a read-modify-write had found its row.
+    pub const READ_END_NS: &str = "read_end_ns";
 }
 
 /// A string column of few distinct values.
@@ -132,7 +134,17 @@ pub fn result_schema() -> SchemaRef {
         Field::new(TXN, DataType::Int64, true),
         Field::new(BATCH, DataType::Int64, true),
         Field::new(OBSERVED, list(DataType::Int64), true),
+        Field::new(READ_END_NS, DataType::Int64, true),
     ]))
+}
+
+/// The columns of a result of an older version: 1 did not have `read_end_ns`.
+pub fn result_schema_of(version: u32) -> SchemaRef {
+    let all = result_schema();
+    match version {
+        1 => Arc::new(Schema::new(all.fields()[..all.fields().len() - 1].to_vec())),
+        _ => all,
+    }
 }
 
 /// zstd at its fastest level: both formats are written beside a running benchmark.
@@ -180,7 +192,7 @@ pub fn trace_properties() -> WriterProperties {
 pub fn result_properties() -> WriterProperties {
     use column::*;
     let mut properties = base_properties();
-    for name in [OP_ID, INTENDED_NS, START_NS, END_NS, BLOCKED_NS, LAST_START_NS, TXN, BATCH] {
+    for name in [OP_ID, INTENDED_NS, START_NS, END_NS, BLOCKED_NS, LAST_START_NS, TXN, BATCH, READ_END_NS] {
         properties = properties
             .set_column_encoding(path(name), Encoding::DELTA_BINARY_PACKED)
             .set_column_compression(path(name), Compression::UNCOMPRESSED);

@@ -34,6 +34,7 @@ use super::meta::RunMeta;
 use super::ops::with_suffix;
 use super::{
     FOOTER_KEY, FileError, FileKind, Opened, column, inconsistent, result_properties, result_schema,
+    result_schema_of,
 };
 use crate::op::{NEVER_NS, OpKind, Sample, Status, UNKNOWN};
 
@@ -239,6 +240,7 @@ impl RunWriter {
                 optional(samples, |sample| sample.txn),
                 optional(samples, |sample| sample.batch),
                 self.observed_array(samples, observed),
+                optional(samples, |sample| sample.read_end_ns),
             ],
         )
         .expect("the columns are those of the schema")
@@ -330,7 +332,7 @@ fn join(target: &Path, folder: &Path, meta: &RunMeta) -> Result<()> {
 /// Copies the column chunks of the closed segments into a file of their own, and writes the footer.
 fn write_joined(path: &Path, folder: &Path, meta: &RunMeta) -> Result<()> {
     let file = BufWriter::with_capacity(1 << 20, File::create(path)?);
-    let (mut writer, _) = file_writer(file, &result_schema())?;
+    let (mut writer, _) = file_writer(file, &result_schema_of(meta.format_version))?;
     for segment in closed_segments(folder)? {
         let file = File::open(&segment)?;
         let reader = SerializedFileReader::new(file.try_clone()?)
@@ -436,7 +438,7 @@ impl Unfinished {
                 parquet,
                 file,
             };
-            opened.check_columns(&result_schema())?;
+            opened.check_columns(&result_schema_of(self.meta.format_version))?;
             for group in 0..opened.parquet.metadata().num_row_groups() {
                 scan_row_group(&opened, group, &mut each)?;
             }
@@ -485,7 +487,7 @@ impl RunFile {
         let opened = super::open(path)?.expect(FileKind::Result)?;
         let meta: RunMeta = opened.meta()?;
         register(path, &meta)?;
-        opened.check_columns(&result_schema())?;
+        opened.check_columns(&result_schema_of(meta.format_version))?;
         let rows = opened.parquet.metadata().file_metadata().num_rows();
         if rows != meta.rows as i64 {
             return Err(inconsistent(
@@ -588,6 +590,19 @@ impl RunFile {
         row_group: usize,
         with_codes: bool,
         with_sessions: bool,
+        each: impl FnMut(&RunTimes),
+    ) -> Result<(), FileError> {
+        self.scan_requests(row_group, with_codes, with_sessions, false, each)
+    }
+
+    /// Like [`scan_times`](Self::scan_times), also with what tells the requests of an operation and the
+    /// rows of an answer.
+    pub fn scan_requests(
+        &self,
+        row_group: usize,
+        with_codes: bool,
+        with_sessions: bool,
+        with_requests: bool,
         mut each: impl FnMut(&RunTimes),
     ) -> Result<(), FileError> {
         use column::*;
@@ -595,6 +610,9 @@ impl RunFile {
         let mut wanted = vec![OP, STATUS, INTENDED_NS, START_NS, END_NS];
         wanted.extend(with_codes.then_some(CODE));
         wanted.extend(with_sessions.then_some([SESSION, BLOCKED_NS]).into_iter().flatten());
+        let has_read_ends = with_requests && self.meta.format_version > 1;
+        wanted.extend(with_requests.then_some(ROWS));
+        wanted.extend(has_read_ends.then_some(READ_END_NS));
         for batch in batches(&self.opened, row_group, &wanted)? {
             let batch = batch.map_err(|cause| damaged(&self.opened, cause))?;
             let column = |name| batch.column_by_name(name).expect("columns were checked at opening");
@@ -611,6 +629,11 @@ impl RunFile {
                     false => Vec::new().into(),
                 },
                 blocked_ns: if with_sessions { times(longs(BLOCKED_NS)) } else { Vec::new() },
+                rows: match with_requests {
+                    true => column(ROWS).as_primitive::<Int32Type>().values().clone(),
+                    false => Vec::new().into(),
+                },
+                read_end_ns: if has_read_ends { times(longs(READ_END_NS)) } else { Vec::new() },
             });
         }
         Ok(())
@@ -680,6 +703,10 @@ pub struct RunTimes {
     pub sessions: ScalarBuffer<i32>,
     /// Part of the lag spent waiting for another op; empty if not asked for.
     pub blocked_ns: Vec<u64>,
+    /// Rows returned or changed; empty if not asked for.
+    pub rows: ScalarBuffer<i32>,
+    /// When the read of a read-modify-write had found its row; empty if not asked for or not known.
+    pub read_end_ns: Vec<u64>,
     codes: Option<DictionaryArray<Int32Type>>,
 }
 

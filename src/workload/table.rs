@@ -153,7 +153,7 @@ pub static PROPERTIES: &[PropertyRow] = &[
     client("core_workload_insertion_retry_limit", "0", "how often YCSB repeats a failed load insert"),
     client("core_workload_insertion_retry_interval", "3", "seconds between those"),
     client("core_workload_insertion_keep_going_on_error", "false", "YCSB goes on after a failed load insert"),
-    client("batch.size", "1", "go-ycsb's rows per batch; operations of a trace are single"),
+    client("batch.size", "1", "go-ycsb's rows per batch; here `replay --load-batch`, in a load"),
     client("spin.sleep", "false", "YCSB waits busily"),
     client("warmuptime", "0", "seconds go-ycsb runs before measuring"),
     client("silence", "true", "go-ycsb hides errors; here every one is kept"),

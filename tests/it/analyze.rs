@@ -49,7 +49,7 @@ impl Run {
     pub fn new(db: &str) -> Run {
         let meta = RunMeta {
             kind: "result".into(),
-            format_version: 1,
+            format_version: ycsb_trace::trace::RESULT_VERSION,
             generator: "ycsb-trace test".into(),
             run_id: format!("workloada.run-{db}-20260102T030405Z"),
             trace: "workloada".into(),
@@ -112,6 +112,7 @@ impl Run {
             session: 0,
             rows: 1,
             attempts: 1,
+            read_end_ns: NEVER_NS,
             batch: NEVER_NS,
             observed: 0,
             code: 0,
@@ -654,11 +655,8 @@ fn what_is_no_result_is_refused_with_advice() {
     let mut newer = thirty_failures();
     (newer.meta.format_version, newer.meta.run_id) = (99, "newer".into());
     assert!(complaint(&[newer.write(folder.path(), 300)]).contains("format version 99"));
-    let mut trace = thirty_failures();
-    (trace.meta.kind, trace.meta.run_id, trace.meta.format_version) = ("trace".into(), "trace".into(), 1);
-    assert!(
-        complaint(&[trace.write(folder.path(), 300)]).contains("is a trace, but a result is needed here")
-    );
+    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces/golden/v1/workloadc.run.parquet");
+    assert!(complaint(&[trace]).contains("is a trace, but a result is needed here"));
 
     // A replay that was killed leaves only its segments.
     let mut meta = Run::new("sim").meta;

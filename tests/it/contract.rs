@@ -3,10 +3,10 @@
 
 use std::sync::Barrier;
 
-use ycsb_trace::driver::{Driver, Preparation, TableSpec, TargetError};
-use ycsb_trace::op::{Outcome, Status};
+use ycsb_trace::driver::{self, Driver, Preparation, Session, TableSpec, TargetError};
+use ycsb_trace::op::{Field, Op, OpKind, Outcome, Recovery, Status};
 
-use crate::support::{Calls, Place, block_on, refusal, table};
+use crate::support::{Calls, Collected, Place, block_on, refusal, table};
 
 /// Declares, for every database, a module with one test for every clause.
 macro_rules! contract {
@@ -112,7 +112,9 @@ contract! {
         a_duplicate_insert_is_duplicate_and_changes_nothing,
         a_deleted_row_is_gone_and_can_be_inserted_again,
         a_read_modify_write_answers_the_row_before_and_writes_its_field,
+        a_read_modify_write_says_when_its_read_has_found_the_row,
         a_transactional_read_modify_write_loses_no_update_of_another,
+        a_batch_of_rows_is_written_whole_or_not_at_all,
         a_scan_is_in_byte_order_from_its_start_key_on,
         a_scan_past_the_end_is_ok_and_empty,
         a_scan_of_one_field_answers_only_that_field,
@@ -332,6 +334,39 @@ async fn a_field_that_the_table_lacks_is_rejected<D: Driver>(place: Place<D>) {
     assert_eq!(session.insert_fields("user2", &[(3, b"x")]).await.status, Status::Rejected);
     assert_eq!(session.read("user2").await.0.status, Status::NotFound);
     assert_eq!(session.read("user1").await.1.values(), ABC, "the session goes on");
+}
+
+async fn a_read_modify_write_says_when_its_read_has_found_the_row<D: Driver>(place: Place<D>) {
+    let mut session = place.filled(&table(), &[("user1", ABC)]).await;
+    let fields = [Field { number: 2, value: b"new" }];
+    for (key, status, times) in [("user1", Status::Ok, 1), ("user2", Status::NotFound, 0)] {
+        let (mut rows, mut found) = (Collected::default(), 0);
+        let op = Op { id: 0, kind: OpKind::ReadModifyWrite, key, fields: &fields, scan_len: 0 };
+        let outcome = driver::execute(&mut session.0, &op, &mut rows, || found += 1).await;
+        assert_eq!((outcome.status, found), (status, times), "{key}");
+    }
+}
+
+async fn a_batch_of_rows_is_written_whole_or_not_at_all<D: Driver>(place: Place<D>) {
+    let mut session = place.filled(&table(), &[("user5", ABC)]).await;
+    let rows = [("user1", ABC), ("user2", ["ä", "", "'"]), ("user3", ["x", "y", "z"]), ("user4", ABC)];
+    if <D::Session as Session>::BATCH_VALUES == 0 || place.target.db == "herddb" {
+        assert_eq!(session.insert_batch(&rows).await, Outcome::UNSUPPORTED);
+        return;
+    }
+    assert_eq!(session.insert_batch(&rows[..3]).await, Outcome::ok(3));
+    assert_eq!(session.read("user2").await.1.values(), ["ä", "", "'"]);
+    // One of them is there: none is written, and the session goes on.
+    let refused = session.insert_batch(&[rows[3], ("user5", ["x", "y", "z"]), ("user6", ABC)]).await;
+    assert_eq!(refused.status, Status::Duplicate, "{refused:?}");
+    assert_eq!(refused.failure.expect("a reason").recovery, Recovery::Fatal);
+    assert_eq!(session.scan("", 10).await.1.keys(), ["user1", "user2", "user3", "user5"]);
+    assert_eq!(session.read("user5").await.1.values(), ABC);
+    assert_eq!(session.insert_batch(&rows[3..]).await, Outcome::ok(1), "a shorter one");
+    // Nothing of it is in a transaction that is still open.
+    let mut other = place.session(&table()).await;
+    assert_eq!(other.scan("", 10).await.1.keys(), ["user1", "user2", "user3", "user4", "user5"]);
+    assert_eq!(other.update("user1", &[(0, "z")]).await, Outcome::ok(1));
 }
 
 async fn a_table_with_rows_is_refused_and_untouched<D: Driver>(place: Place<D>) {

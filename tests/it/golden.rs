@@ -110,11 +110,17 @@ fn a_result_of_version_1_with_failures_is_readable() {
     insta::assert_snapshot!(result_text(&golden("tests/golden/results/v1/workloadd.run-sqlite.parquet")));
 }
 
+/// Version 2 has the column `read_end_ns`.
+#[test]
+fn a_result_of_version_2_says_when_the_reads_of_read_modify_writes_ended() {
+    insta::assert_snapshot!(result_text(&golden("tests/golden/results/v2/workloadf.run-sqlite.parquet")));
+}
+
 /// What analyze reads is what the columns say.
 #[test]
 fn the_rows_of_a_result_are_read_as_they_are() {
-    for name in ["workloadd.run-sim", "workloadd.run-sqlite"] {
-        let path = golden(&format!("tests/golden/results/v1/{name}.parquet"));
+    for name in ["v1/workloadd.run-sim", "v1/workloadd.run-sqlite", "v2/workloadf.run-sqlite"] {
+        let path = golden(&format!("tests/golden/results/{name}.parquet"));
         let file = RunFile::open(&path).expect("a golden result is readable");
         let mut read = String::new();
         for group in 0..file.row_groups() {

@@ -1,5 +1,4 @@
-//! What is JDBC's own: the Java half, what may be missing, shards, deadlines, and HerdDB as its wiki
-//! benchmarks it.
+//! What is JDBC's own: the Java half, what may be missing, shards, batches, deadlines.
 
 use std::fs;
 use std::process::Command;
@@ -11,7 +10,7 @@ use ycsb_trace::op::{Field, Op, OpKind, Outcome, Recovery, Status};
 
 use crate::support::daemon::free_port;
 use crate::support::java::{herd, herd_jars, with_driver};
-use crate::support::program::{Folder, Replayed};
+use crate::support::program::Folder;
 use crate::support::{Collected, Place, block_on, open, refusal, table, target, with};
 
 /// A database of H2, in this process.
@@ -314,54 +313,4 @@ fn a_call_that_cannot_be_aborted_is_interrupted() {
         assert_eq!(outcome.status, Status::Timeout, "{outcome:?}");
         assert_eq!(outcome.failure.unwrap().recovery, Recovery::Reconnect);
     });
-}
-
-/// The benchmark of HerdDB's wiki: its property file, 200 threads, every workload of YCSB, on the
-/// real server by TCP.
-#[test]
-fn herddb_runs_every_workload_with_the_property_file_of_its_wiki() {
-    let folder = Folder::new();
-    let url = format!("jdbc:herddb:server:127.0.0.1:{}", herd().port);
-    folder.write(
-        "herd.properties",
-        format!("db.driver=herddb.jdbc.Driver\ndb.url={url}\ndb.user=sa\ndb.passwd=hdb\n"),
-    );
-    let classpath = format!("jdbc.classpath={}", herd_jars());
-    let replay = |workload: &str, phase: &str, drop: bool| {
-        let mut words = vec!["replay", "--db", "jdbc", workload, "-P", "herd.properties", "-p", &classpath];
-        words.extend(["--threads", "200", "--phase", phase, "--results", "results"]);
-        // A run of a second is not worth an optimising compiler.
-        words.extend(["-p", "jdbc.jvmargs=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]);
-        words.extend(drop.then_some("--drop"));
-        let ran = folder.run_list(&words).expect_code(0);
-        assert!(!ran.err.contains("hdb\n") && !ran.err.contains("passwd=hdb"), "{}", ran.err);
-        let results = ran.results(&folder);
-        assert_eq!(results.len(), 1, "{}", ran.out);
-        Replayed::read(&results[0]).meta
-    };
-    const RECORDS: u64 = 1_000;
-    const OPS: u64 = 1_000;
-    for workload in ["workloada", "workloadb", "workloadc", "workloadd", "workloade", "workloadf"] {
-        folder.ok(&format!("gen {workload} --records {RECORDS} --ops {OPS}"));
-        // As the wiki does it: loaded for a, and again before d and e, which insert.
-        if ["workloada", "workloadd", "workloade"].contains(&workload) {
-            let load = replay(workload, "load", true);
-            assert_eq!((load.rows, &load.counts["INSERT"]["OK"]), (RECORDS, &RECORDS), "{workload}");
-            assert!(load.server.version.contains("0.29.0"), "{}", load.server.version);
-        }
-        let run = replay(workload, "run", false);
-        let ok: u64 = run.counts.values().filter_map(|statuses| statuses.get("OK")).sum();
-        assert_eq!((run.rows, ok), (OPS, OPS), "{workload}: {:?}", run.counts);
-        assert!(run.complete && run.sessions == 200);
-    }
-    // The table is laid out as the wiki has it.
-    let columns = herd().execute(
-        "SELECT column_name, type_name, is_nullable FROM syscolumns WHERE table_name = 'usertable' \
-         ORDER BY ordinal_position",
-    );
-    let expected = (0..10).map(|number| format!("row field{number}|string|1"));
-    assert_eq!(
-        columns,
-        std::iter::once("row ycsb_key|string not null|0".to_owned()).chain(expected).collect::<Vec<_>>()
-    );
 }

@@ -47,6 +47,8 @@ mod readme;
 #[cfg(feature = "redis")]
 mod redis;
 #[cfg(feature = "analyze")]
+mod reference;
+#[cfg(feature = "analyze")]
 mod report;
 #[cfg(feature = "riak")]
 mod riak;

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Value};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use ycsb_trace::driver::mysql::MySql;
 use ycsb_trace::driver::{Driver, Preparation, TableSpec, Target, TargetError};
 use ycsb_trace::op::{Outcome, Recovery, Status};
 
+use crate::support::authority::Authority;
 use crate::support::daemon::{folder, free_port};
 use crate::support::guarded::{
     assert_careless_urls_are_not_repeated, assert_refused_in_these_words, escaped,
@@ -365,40 +365,22 @@ fn a_transaction_locks_the_row_it_reads_so_that_no_update_is_lost() {
     });
 }
 
-/// An authority, and a certificate that it has signed for these names.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-impl Authority {
-    fn new() -> Authority {
-        let mut parameters = CertificateParams::default();
-        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        parameters.distinguished_name.push(rcgen::DnType::CommonName, "an authority of the tests");
-        Authority(CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap()).unwrap())
-    }
-
-    /// Writes certificate and key.
-    fn issue(&self, name: &str, certificate: &std::path::Path, key: &std::path::Path) {
-        let pair = KeyPair::generate().unwrap();
-        let signed =
-            CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&pair, &self.0).unwrap();
-        std::fs::write(certificate, signed.pem()).unwrap();
-        std::fs::write(key, pair.serialize_pem()).unwrap();
-    }
-}
-
 #[test]
 fn encryption_is_what_ssl_mode_says() {
-    let (ours, foreign) = (Authority::new(), Authority::new());
+    let (ours, foreign) = (Authority::new("ours"), Authority::new("foreign"));
     let folder = folder("ycsb-tls-");
     let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
     for (name, authority) in [("ca", &ours), ("foreign-ca", &foreign)] {
-        std::fs::write(path(name), authority.0.pem()).unwrap();
+        std::fs::write(path(name), authority.pem()).unwrap();
     }
-    for (name, host, authority) in
-        [("server", "localhost", &ours), ("client", "client", &ours), ("foreign", "client", &foreign)]
-    {
-        authority.issue(host, &folder.join(name), &folder.join(format!("{name}-key")));
-    }
+    // The server shows this certificate from its next start or FLUSH SSL on.
+    let shows = |(certificate, key): (String, String), name: &str| {
+        std::fs::write(path(name), certificate).unwrap();
+        std::fs::write(path(&format!("{name}-key")), key).unwrap();
+    };
+    shows(ours.signs("server", &["localhost"], 2060), "server");
+    shows(ours.signs("client", &["client"], 2060), "client");
+    shows(foreign.signs("client", &["client"], 2060), "foreign");
     let tls = ["ca=ca", "cert=server", "key=server-key"].map(|pair| {
         let (option, name) = pair.split_once('=').unwrap();
         format!("--ssl-{option}={}", path(name))
@@ -434,21 +416,56 @@ fn encryption_is_what_ssl_mode_says() {
             ("secure", ip, "ssl-mode=REQUIRED".to_owned(), "connected"),
             ("secure", ip, format!("ssl-mode=VERIFY_CA&ssl-ca={ca}"), "connected"),
             ("secure", ip, format!("ssl-ca={ca}"), "connected"),
-            ("secure", ip, "ssl-mode=VERIFY_CA".to_owned(), "invalid peer certificate"),
+            (
+                "secure",
+                ip,
+                "ssl-mode=VERIFY_CA".to_owned(),
+                "not signed by an authority in what this machine trusts",
+            ),
             (
                 "secure",
                 ip,
                 format!("ssl-mode=VERIFY_CA&ssl-ca={}", path("foreign-ca")),
-                "invalid peer certificate",
+                "foreign-ca; is that the right mysql.ssl-ca?",
             ),
-            ("secure", ip, format!("ssl-mode=VERIFY_IDENTITY&ssl-ca={ca}"), "certificate"),
+            ("secure", ip, format!("ssl-mode=VERIFY_IDENTITY&ssl-ca={ca}"), "is for another name"),
             ("secure", name, format!("ssl-mode=VERIFY_IDENTITY&ssl-ca={ca}"), "connected"),
             ("known", ip, format!("ssl-mode=VERIFY_CA&ssl-ca={ca}"), "refused user known"),
             ("known", ip, format!("ssl-mode=VERIFY_CA&ssl-ca={ca}&{identity}"), "connected"),
-            ("known", ip, format!("ssl-mode=VERIFY_CA&ssl-ca={ca}&{stranger}"), "to 127.0.0.1"),
+            (
+                "known",
+                ip,
+                format!("ssl-mode=VERIFY_CA&ssl-ca={ca}&{stranger}"),
+                "does not accept our certificate (mysql.ssl-cert)",
+            ),
         ] {
             let said = try_it(user, host, &options).await;
             assert!(said.contains(expected), "{user} {host} {options}\n{said}\nnot {expected:?}");
+        }
+        // Each wrong certificate of the server has its own message, where certificates are verified.
+        let (full, any) = (format!("ssl-mode=VERIFY_IDENTITY&ssl-ca={ca}"), format!("ssl-ca={ca}"));
+        for (certificate, says, without_name) in [
+            (
+                ours.signs("server", &["localhost"], 2021),
+                "the certificate of localhost has expired",
+                "has expired",
+            ),
+            (
+                foreign.signs("server", &["localhost"], 2060),
+                "is not signed by an authority in",
+                "is not signed by",
+            ),
+            (ours.signs("server", &["db.example.com"], 2060), "is for another name", "connected"),
+            (ours.signs("server", &["localhost"], 2060), "connected", "connected"),
+        ] {
+            shows(certificate, "server");
+            own.query_drop("FLUSH SSL").await.unwrap();
+            for (options, expected) in
+                [(&full, says), (&any, without_name), (&"ssl-mode=REQUIRED".to_owned(), "connected")]
+            {
+                let said = try_it("secure", name, options).await;
+                assert!(said.contains(expected), "{options}\n{said}\nnot {expected:?}");
+            }
         }
     });
     std::fs::remove_dir_all(folder).unwrap();

@@ -181,41 +181,57 @@ fn passwords_work_in_every_way_and_are_never_told() {
 
 #[test]
 fn encryption_is_verified() {
-    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-    let mut parameters = CertificateParams::default();
-    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    // Another name than theirs: OpenSSL would take what it signs for signed by themselves.
-    parameters.distinguished_name.push(rcgen::DnType::CommonName, "an authority of the tests");
-    let authority = CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap()).unwrap();
+    use crate::support::authority::Authority;
+    let (authority, foreign) = (Authority::new("ours"), Authority::new("foreign"));
     let folder = folder("ycsb-tls-");
     let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
     std::fs::write(path("ca"), authority.pem()).unwrap();
-    for name in ["localhost", "client"] {
-        let pair = KeyPair::generate().unwrap();
-        let signed =
-            CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&pair, &authority).unwrap();
-        std::fs::write(path(name), signed.pem()).unwrap();
-        std::fs::write(path(&format!("{name}-key")), pair.serialize_pem()).unwrap();
-    }
+    std::fs::write(path("foreign-ca"), foreign.pem()).unwrap();
+    let shows = |name: &str, (certificate, key): (String, String)| {
+        std::fs::write(path(name), certificate).unwrap();
+        std::fs::write(path(&format!("{name}-key")), key).unwrap();
+    };
+    shows("localhost", authority.signs("server", &["localhost"], 2060));
+    shows("client", authority.signs("client", &["client"], 2060));
+    shows("stranger", foreign.signs("client", &["client"], 2060));
     let port = free_port().to_string();
     let (cert, key, ca) = (path("localhost"), path("localhost-key"), path("ca"));
     let files = ["--tls-cert-file", &cert, "--tls-key-file", &key, "--tls-ca-cert-file", &ca];
-    let _own = Server::start(&[&["--save", "", "--tls-port", &port], &files[..]].concat());
-    block_on(async {
-        let (client, client_key) = (path("client"), path("client-key"));
-        let identity = [("redis.tls-cert", client.as_str()), ("redis.tls-key", &client_key)];
-        let trust = ("redis.tls-ca", ca.as_str());
-        for (host, properties, expected) in [
-            ("localhost", [&[trust], &identity[..]].concat(), "there is no table"),
-            ("localhost", vec![trust], "the encrypted connection"),
-            ("localhost", identity.to_vec(), "the encrypted connection"),
-            ("127.0.0.1", [&[trust], &identity[..]].concat(), "the encrypted connection"),
-        ] {
-            let place = place(&format!("rediss://{host}:{port}"), &properties);
-            let message = refusal(place.driver.prepare(&table(), Preparation::UseExisting).await).to_string();
-            assert!(message.contains(expected), "{host} {properties:?}: {message}");
-        }
-    });
+    let own = Server::start(&[&["--save", "", "--tls-port", &port], &files[..]].concat());
+    let (client, client_key) = (path("client"), path("client-key"));
+    let (stranger, stranger_key, foreign_ca) = (path("stranger"), path("stranger-key"), path("foreign-ca"));
+    let identity = [("redis.tls-cert", client.as_str()), ("redis.tls-key", &client_key)];
+    let strange = [("redis.tls-cert", stranger.as_str()), ("redis.tls-key", &stranger_key)];
+    let trust = ("redis.tls-ca", ca.as_str());
+    let says = |host: &str, properties: &[(&str, &str)], expected: &str| {
+        block_on(async {
+            let place = place(&format!("rediss://{host}:{port}"), properties);
+            let error = refusal(place.driver.prepare(&table(), Preparation::UseExisting).await);
+            assert!(matches!(error, TargetError::Unusable(_)), "{error}");
+            assert!(error.to_string().contains(expected), "{host} {properties:?}: {error}");
+        });
+    };
+    let known = [&[trust], &identity[..]].concat();
+    says("localhost", &known, "there is no table");
+    says("localhost", &[trust], "wants a certificate of the client: give redis.tls-cert=FILE");
+    says("localhost", &[&[trust], &strange[..]].concat(), "does not accept our certificate (redis.tls-cert)");
+    says("localhost", &identity, "not signed by an authority in what this machine trusts");
+    says(
+        "localhost",
+        &[&[("redis.tls-ca", foreign_ca.as_str())], &identity[..]].concat(),
+        "is not signed by an authority",
+    );
+    says("127.0.0.1", &known, "is for another name");
+    for (certificate, expected) in [
+        (authority.signs("server", &["localhost"], 2021), "has expired"),
+        (foreign.signs("server", &["localhost"], 2060), "is not signed by an authority"),
+        (authority.signs("server", &["localhost"], 2060), "there is no table"),
+    ] {
+        shows("localhost", certificate);
+        let reload = format!("CONFIG SET tls-cert-file {cert} tls-key-file {key}");
+        ask(&format!("redis://127.0.0.1:{}", own.port), &reload);
+        says("localhost", &known, expected);
+    }
     std::fs::remove_dir_all(folder).unwrap();
 }
 

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
 use ycsb_trace::driver::postgres::Postgres;
 use ycsb_trace::driver::{Driver, Preparation, TargetError};
 
+use crate::support::authority::Authority;
 use crate::support::postgres::{Server, TRUSTED, belongs_to_the_server};
 use crate::support::program::Folder;
 use crate::support::{block_on, refusal, table, target};
@@ -18,34 +18,6 @@ const HOLDER: &str = "holder";
 /// Is let in only when encrypted, and only when not.
 const ENCRYPTED: &str = "encrypted";
 const PLAIN: &str = "plain";
-
-struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-impl Authority {
-    fn new(name: &str) -> Authority {
-        let mut params = CertificateParams::new(Vec::new()).expect("no names");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, name);
-        let key = KeyPair::generate().expect("a key");
-        Authority(CertifiedIssuer::self_signed(params, key).expect("a certificate"))
-    }
-
-    /// A certificate and its key in PEM form; `until` a year.
-    fn signs(&self, common_name: &str, names: &[&str], until: i32) -> (String, String) {
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let mut params = CertificateParams::new(names).expect("good names");
-        params.distinguished_name.push(DnType::CommonName, common_name);
-        params.not_before = date_time_ymd(2020, 1, 1);
-        params.not_after = date_time_ymd(until, 1, 1);
-        let key = KeyPair::generate().expect("a key");
-        let certificate = params.signed_by(&key, &self.0).expect("a certificate");
-        (certificate.pem(), key.serialize_pem())
-    }
-
-    fn pem(&self) -> String {
-        self.0.as_ref().pem()
-    }
-}
 
 struct Encrypted {
     server: Server,

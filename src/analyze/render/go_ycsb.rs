@@ -1,12 +1,12 @@
 //! go-ycsb's own report, for scripts that parse it: `READ   - Takes(s): 2.5, Count: 2500, OPS: 999.8, …`.
 //!
-//! `TOTAL` is every operation that ended OK. A read-modify-write counts once there; go-ycsb, which
-//! measures its read and its update too, counts those two instead.
+//! `TOTAL` is every request that ended OK: a read-modify-write counts there as its read and its update.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::Page;
+use super::ycsb::{Measured, measured};
 use crate::analyze::report::{Report, RunReport, Summary};
 
 /// go-ycsb's line between the parts of its output.
@@ -87,21 +87,21 @@ impl Line {
 
 fn lines(run: &RunReport) -> Vec<Line> {
     let mut lines = Vec::new();
-    if run.all.ok > 0 {
-        lines.push(Line::of("TOTAL", run.span_ns, &run.all.service.ok));
+    let total = run.requests.as_ref().map_or(&run.all.service.ok, |requests| &requests.all);
+    if total.count > 0 {
+        lines.push(Line::of("TOTAL", run.span_ns, total));
     }
-    for (kind, of_kind) in &run.ops.0 {
-        let Some(of_kind) = of_kind else { continue };
-        if of_kind.ok > 0 {
-            lines.push(Line::of(kind, run.span_ns, &of_kind.service.ok));
+    for Measured { name, service, failures, failed_service, .. } in measured(run) {
+        if service.count > 0 {
+            lines.push(Line::of(name, run.span_ns, service));
         }
-        if of_kind.failed > 0 {
-            let mut line = match &of_kind.failed_service {
+        if failures > 0 {
+            let mut line = match failed_service {
                 Some(failed) => Line::of("", run.span_ns, failed),
-                None => Line { percentiles_us: Vec::new(), ..Line::of("", run.span_ns, &of_kind.service.ok) },
+                None => Line { percentiles_us: Vec::new(), ..Line::of("", run.span_ns, service) },
             };
-            line.name = format!("{kind}_ERROR");
-            line.count = of_kind.failed;
+            line.name = format!("{name}_ERROR");
+            line.count = failures;
             lines.push(line);
         }
     }

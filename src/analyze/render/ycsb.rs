@@ -1,14 +1,15 @@
 //! YCSB's own report, for scripts that parse it: `[READ], 95thPercentileLatency(us), 1109`.
 //!
 //! Where the two tools differ, this says what is true here. Latencies are exact, YCSB's are those of
-//! buckets. The parts of a read-modify-write are not measured apart, so only its own block is there.
+//! buckets. A read-modify-write is also there as READ and UPDATE, as in YCSB; but here its update is sent
+//! only if its read has found the row, and one that failed is not among the successes.
 //! Nothing collects garbage, so those lines are 0; with JDBC there is a JVM whose collections nobody
 //! counts, and they are left out.
 
 use std::fmt::Write;
 
 use super::Page;
-use crate::analyze::report::{Named, OpReport, Quantile, Report, RunReport, Summary};
+use crate::analyze::report::{Named, OpReport, Quantile, Report, RequestReport, RunReport, Summary};
 
 pub(super) fn render(report: &Report, _page: Page) -> String {
     let mut out = String::new();
@@ -68,26 +69,67 @@ struct Block {
 /// The measurements of a run, in the order in which YCSB would first have met them.
 fn blocks(run: &RunReport, intended: bool) -> Vec<Block> {
     let (mut blocks, mut failed) = (Vec::new(), Vec::new());
-    for (kind, of_kind) in &run.ops.0 {
-        let Some(of_kind) = of_kind else { continue };
-        let name = kind.replace('_', "-");
-        let latencies = if intended { &of_kind.response.ok } else { &of_kind.service.ok };
-        let returns = if kind == "READ_MODIFY_WRITE" { Vec::new() } else { returns(of_kind) };
+    for measured in measured(run) {
+        let Measured { name, response, service, statuses, failures, failed_service } = measured;
+        let latencies = if intended { response } else { service };
+        let returns = if name == "READ_MODIFY_WRITE" { Vec::new() } else { returns(statuses) };
+        let name = name.replace('_', "-");
         blocks.push(Block { name: name.clone(), latencies: latencies.clone(), returns });
-        if of_kind.failed > 0 {
-            let answered = of_kind.failed_service.clone();
+        if failures > 0 {
             // What was never answered has no latency, and still failed.
-            let mut latencies = answered.unwrap_or_else(|| nothing(run));
-            latencies.count = of_kind.failed;
+            let mut latencies = failed_service.cloned().unwrap_or_else(|| nothing(run));
+            latencies.count = failures;
             failed.push(Block { name: format!("{name}-FAILED"), latencies, returns: Vec::new() });
         }
     }
     blocks.append(&mut failed);
+    if let Some(per_row) = run.scan_per_row.as_ref().filter(|_| !intended) {
+        let name = "SCAN-LATENCY-PER-RECORD".to_owned();
+        blocks.push(Block { name, latencies: per_row.clone(), returns: Vec::new() });
+    }
     if !run.closing_ns.is_empty() {
         let latencies = of_values(run, &run.closing_ns);
         blocks.push(Block { name: "CLEANUP".to_owned(), latencies, returns: Vec::new() });
     }
     blocks
+}
+
+/// What both tools measure under a name of its own: a kind of op, or requests of one kind.
+pub(super) struct Measured<'a> {
+    /// As in results: READ_MODIFY_WRITE.
+    pub name: &'a str,
+    /// Of those that ended OK.
+    pub response: &'a Summary,
+    /// Of those that ended OK.
+    pub service: &'a Summary,
+    /// How many per status.
+    pub statuses: &'a Named<u64>,
+    /// How many did not end OK.
+    pub failures: u64,
+    /// Of those that were answered.
+    pub failed_service: Option<&'a Summary>,
+}
+
+/// Everything that they would have measured of this run, in the order of our kinds.
+pub(super) fn measured(run: &RunReport) -> Vec<Measured<'_>> {
+    let mut measured = Vec::new();
+    for (name, of_kind) in &run.ops.0 {
+        let requests = match (name.as_str(), &run.requests) {
+            ("READ", Some(requests)) => Some(&requests.read),
+            ("UPDATE", Some(requests)) => Some(&requests.update),
+            _ => None,
+        };
+        if let Some(RequestReport { ok, failed, statuses, response, service, failed_service }) = requests
+            && ok + failed > 0
+        {
+            let failed_service = failed_service.as_ref();
+            measured.push(Measured { name, response, service, statuses, failures: *failed, failed_service });
+        } else if let Some(OpReport { response, service, statuses, failed, failed_service, .. }) = of_kind {
+            let (response, service, failed_service) = (&response.ok, &service.ok, failed_service.as_ref());
+            measured.push(Measured { name, response, service, statuses, failures: *failed, failed_service });
+        }
+    }
+    measured
 }
 
 fn nothing(run: &RunReport) -> Summary {
@@ -150,8 +192,8 @@ const RETURNS: [(&str, &[&str]); 7] = [
     ("ERROR", &["ERROR", "DUPLICATE", "TIMEOUT", "CONFLICT", "DROPPED", "UNMET"]),
 ];
 
-fn returns(of_kind: &OpReport) -> Vec<(&'static str, u64)> {
-    let count = |names: &[&str]| names.iter().filter_map(|name| of_kind.statuses.get(name)).sum();
+fn returns(statuses: &Named<u64>) -> Vec<(&'static str, u64)> {
+    let count = |names: &[&str]| names.iter().filter_map(|name| statuses.get(name)).sum();
     let mut returns: Vec<_> = RETURNS.iter().map(|(theirs, ours)| (*theirs, count(ours))).collect();
     returns.retain(|(_, count)| *count > 0);
     returns

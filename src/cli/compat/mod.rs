@@ -129,9 +129,6 @@ pub fn run(args: &CompatArgs, phase: Phase) -> Result<Verdict> {
             bail!("--report {name}: there is no such form; choose one of {}", known.join(", "))
         }
     };
-    for sentence in theirs::without_effect(&properties, kind) {
-        note!("warning: {sentence}");
-    }
     let (spec, warnings) = WorkloadSpec::from_properties(
         &workload_name(&given),
         &properties,
@@ -141,6 +138,10 @@ pub fn run(args: &CompatArgs, phase: Phase) -> Result<Verdict> {
     // What is wrong with the files themselves is said by the replay.
     let warnings: Vec<_> =
         warnings.into_iter().filter(|warning| !properties.warnings().contains(warning)).collect();
+    let (load_batch, sentence) = theirs::load_batch(&properties, db, phase, spec.field_count as usize + 1)?;
+    for sentence in theirs::without_effect(&properties, kind, load_batch > 1).into_iter().chain(sentence) {
+        note!("warning: {sentence}");
+    }
     report_warnings(&warnings, args.properties.strict)?;
     let stop = Arc::new(AtomicBool::new(false));
     let Some(trace) = trace(args, spec.clone(), phase, &stop)? else { return Ok(Verdict::Interrupted) };
@@ -164,7 +165,7 @@ pub fn run(args: &CompatArgs, phase: Phase) -> Result<Verdict> {
         ("--threads", args.threads.map(|threads| threads.to_string())),
         ("--target", args.target.map(|target| target.to_string())),
         ("--retries", retries(args, phase, &text).map(|retries| retries.to_string())),
-        ("--load-batch", text("batch.size").filter(|size| phase == Phase::Load && size != "1")),
+        ("--load-batch", (load_batch > 1).then(|| load_batch.to_string())),
         ("--op-timeout", args.op_timeout.map(|timeout| format!("{}us", timeout.as_micros()))),
     ];
     command.extend(options.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?))));
@@ -228,6 +229,10 @@ fn understand(args: &CompatArgs, db: &str, phase: Phase) -> Result<(Form, Proper
         if args.url.is_none() && properties.get("db.url").is_none() {
             defaults.extend(theirs::go_defaults(db).iter().map(|(name, value)| (*name, (*value).to_owned())));
         }
+    }
+    if form == Form::Ycsb && db == "redis" {
+        // Its rows and its index, whose order is no order of keys.
+        defaults.push(("redis.layout", "ycsb".to_owned()));
     }
     let cp = args.cp.join(":");
     defaults.extend((!cp.is_empty()).then_some(("jdbc.classpath", cp)));
@@ -422,6 +427,7 @@ impl Narrator for Teller<'_> {
                 p50_ns: None,
                 p99_ns: None,
                 kinds: Vec::new(),
+                requests: None,
             };
             self.tell_status(&nothing);
         } else if self.form == Form::Ycsb {

@@ -78,10 +78,11 @@ pub fn go_ycsb(snapshot: &Snapshot) -> String {
     let names = ["50", "90", "95", "99", "99.9", "99.99"];
     let us = |ns: u64| ns / 1000;
     let mut lines: Vec<Line> = Vec::new();
-    for kind in &snapshot.kinds {
-        let Latency { count, min_ns, max_ns, mean_ns, quantiles_ns } = kind.total;
+    let kinds = snapshot.kinds.iter().map(|kind| (kind.kind.name(), kind.total));
+    for (name, latency) in kinds.chain(snapshot.requests.map(|requests| ("TOTAL", requests))) {
+        let Latency { count, min_ns, max_ns, mean_ns, quantiles_ns } = latency;
         lines.push(Line {
-            name: kind.kind.name().to_owned(),
+            name: name.to_owned(),
             takes_s: snapshot.at_ns as f64 / 1e9,
             count,
             avg_min_max_us: [mean_ns as u64, min_ns, max_ns].map(us),
@@ -116,6 +117,7 @@ mod tests {
             p50_ns: None,
             p99_ns: None,
             kinds: if rows > 0 { vec![kind] } else { vec![] },
+            requests: (rows > 0).then_some(latency),
         }
     }
 

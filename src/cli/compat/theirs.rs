@@ -1,9 +1,11 @@
 //! What the two tools call things, and which of their settings have no effect here. Whatever is not
 //! honoured is named in a warning; nothing is passed over in silence.
 
+use anyhow::{Result, bail};
 use clap::ValueEnum;
 
-use crate::driver::Kind;
+use crate::driver::{Driver, Kind, Session, Visitor, dispatch};
+use crate::trace::meta::Phase;
 use crate::workload::{Properties, table};
 
 /// Whose command line it is.
@@ -94,10 +96,71 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("discardscannedrecord", "only YCSB's Bigtable binding reads it"),
 ];
 
-/// A sentence for every setting that has no effect on this database.
-pub fn without_effect(properties: &Properties, kind: &Kind) -> Vec<String> {
+/// Most rows of a request, as for `replay --load-batch`.
+const MOST_ROWS: usize = 1_000;
+
+/// Settings of batches, those of YCSB's JDBC binding among them.
+const BATCHES: [&str; 4] = ["batch.size", "db.batchsize", "jdbc.batchupdateapi", "jdbc.autocommit"];
+
+/// How many values a database takes in a request that writes several rows.
+struct BatchValues;
+
+impl Visitor for BatchValues {
+    type Output = usize;
+
+    fn visit<D: Driver>(self) -> usize {
+        D::Session::BATCH_VALUES
+    }
+}
+
+/// Rows that a load sends in one request, by the settings of both tools, and a sentence if it is not
+/// what they say. go-ycsb's `batch.size` means all kinds of operations, here inserts of the load. YCSB's
+/// `db.batchsize` has an effect with `jdbc.batchupdateapi` (rows of a request) or without
+/// `jdbc.autocommit` (rows of a transaction); either is one request here. `values`: keys and fields of a row.
+pub fn load_batch(
+    properties: &Properties,
+    db: &str,
+    phase: Phase,
+    values: usize,
+) -> Result<(usize, Option<String>)> {
+    let text = |name: &str| properties.get(name).map(|setting| setting.value.trim());
+    let is = |name: &str, wanted: &str| text(name).is_some_and(|text| text.eq_ignore_ascii_case(wanted));
+    let size = |name: &str| -> Result<Option<usize>> {
+        let Some(text) = text(name).filter(|text| !text.is_empty()) else { return Ok(None) };
+        match text.parse::<i64>() {
+            // YCSB's default is -1.
+            Ok(size) => Ok(usize::try_from(size).ok().filter(|size| *size > 1)),
+            Err(_) => bail!("{name}={text:?} is not a number of rows"),
+        }
+    };
+    let of_ycsb = is("jdbc.batchupdateapi", "true") || is("jdbc.autocommit", "false");
+    let (name, asked) = match (size("batch.size")?, size("db.batchsize")?) {
+        (Some(size), _) => ("batch.size", size),
+        (None, Some(size)) if of_ycsb && phase == Phase::Load => ("db.batchsize", size),
+        _ => return Ok((1, None)),
+    };
+    if phase == Phase::Run {
+        return Ok((1, Some(format!("{name} has no effect: the operations of a run are sent one by one"))));
+    }
+    // Its driver has batches, which lock rows for ever if one fails.
+    let herddb = db == "herddb" || text("db.url").is_some_and(|url| url.starts_with("jdbc:herddb"));
+    let most = dispatch(db, BatchValues)?.div_euclid(values);
+    if most == 0 || herddb {
+        let db = if herddb { "herddb" } else { db };
+        return Ok((1, Some(format!("{name} has no effect: {db} takes one row in a request here"))));
+    }
+    let size = asked.min(MOST_ROWS).min(most);
+    let less = (size < asked).then(|| format!("{name}={asked}: a request takes {size} rows here"));
+    Ok((size, less))
+}
+
+/// A sentence for every setting that has no effect on this database; `batched`: those of batches have one.
+pub fn without_effect(properties: &Properties, kind: &Kind, batched: bool) -> Vec<String> {
     let mut sentences = Vec::new();
     for (name, setting) in properties.iter() {
+        if batched && BATCHES.contains(&name) {
+            continue;
+        }
         let value = setting.value.trim();
         let row = table::find(name);
         let reason = if let Some((_, reason)) = WITHOUT_EFFECT.iter().find(|(theirs, _)| *theirs == name) {
@@ -155,9 +218,42 @@ mod tests {
         for setting in ["silence=true", "spin.sleep=true", "x.known=1", "pg.host=s3cret", "recordcount=5"] {
             properties.add_argument(setting).unwrap();
         }
-        let sentences = without_effect(&properties, &kind);
+        let sentences = without_effect(&properties, &kind, false);
         assert_eq!(sentences.len(), 2, "{sentences:?}");
         assert!(sentences[0].starts_with("pg.host (-p) has no effect: x does not know it"), "{sentences:?}");
         assert!(sentences[1].starts_with("spin.sleep (-p)"), "{sentences:?}");
+    }
+
+    #[test]
+    fn batches_are_as_large_as_both_tools_say_where_they_have_an_effect_there() {
+        let batch = |settings: &[&str], phase| {
+            let mut properties = Properties::new();
+            settings.iter().for_each(|setting| properties.add_argument(setting).unwrap());
+            load_batch(&properties, "sim", phase, 11).map_err(|error| error.to_string())
+        };
+        let one_row =
+            |name| Ok((1, Some(format!("{name} has no effect: sim takes one row in a request here"))));
+        assert_eq!(batch(&[], Phase::Load), Ok((1, None)));
+        assert_eq!(batch(&["batch.size=1", "db.batchsize=-1"], Phase::Load), Ok((1, None)));
+        assert_eq!(batch(&["batch.size=100"], Phase::Load), one_row("batch.size"));
+        assert_eq!(batch(&["db.batchsize=100"], Phase::Load), Ok((1, None)), "none in YCSB either");
+        for with in ["jdbc.batchupdateapi=true", "jdbc.autocommit=false"] {
+            assert_eq!(batch(&["db.batchsize=100", with], Phase::Load), one_row("db.batchsize"));
+        }
+        let sentence = batch(&["batch.size=100"], Phase::Run).unwrap().1.unwrap();
+        assert!(sentence.contains("the operations of a run are sent one by one"), "{sentence}");
+        assert!(batch(&["batch.size=many"], Phase::Load).unwrap_err().contains("is not a number of rows"));
+    }
+
+    #[cfg(feature = "sqlite")]
+    #[test]
+    fn batches_are_no_larger_than_the_database_takes_them() {
+        let mut properties = Properties::new();
+        properties.add_argument("batch.size=5000").unwrap();
+        for (values, rows) in [(11, 1_000), (101, 324), (32_766, 1)] {
+            let (size, sentence) = load_batch(&properties, "sqlite", Phase::Load, values).unwrap();
+            assert_eq!(size, rows);
+            assert_eq!(sentence, Some(format!("batch.size=5000: a request takes {rows} rows here")));
+        }
     }
 }

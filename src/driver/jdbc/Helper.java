@@ -6,6 +6,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Paths;
+import java.sql.BatchUpdateException;
 import java.sql.Connection;
 import java.sql.DatabaseMetaData;
 import java.sql.Driver;
@@ -62,6 +63,7 @@ public final class Helper {
     private static final int ASK = 11;
     private static final int EXECUTE = 12;
     private static final int RESERVE = 13;
+    private static final int BATCH = 14;
 
     /** The request failed: the buffer holds an error. */
     private static final long FAILED = 1L << 32;
@@ -198,6 +200,11 @@ public final class Helper {
             case RESERVE:
                 reserve(number);
                 return 0;
+            case BATCH:
+                // What follows is COMMIT or ROLLBACK: drivers disagree about a batch in autocommit mode.
+                if (autocommit) connection.setAutoCommit(false);
+                transaction = true;
+                return batch(number, parameters);
             default:
                 throw new IllegalArgumentException("request " + what);
         }
@@ -215,6 +222,30 @@ public final class Helper {
                 this.binary.set(number, binary);
             }
             return answer(rows, binary);
+        }
+    }
+
+    /** Executes a statement for several rows; the first parameter says how many values a row has. */
+    private long batch(int number, int parameters) throws SQLException {
+        buffer.getInt();
+        int perRow = buffer.getInt();
+        PreparedStatement statement = statements.get(number);
+        try {
+            for (int row = 0; row < (parameters - 1) / perRow; row++) bind(number, perRow).addBatch();
+            current = statement;
+            long rows = 0;
+            for (int count : statement.executeBatch()) {
+                // Some drivers only know that it succeeded.
+                rows += count == Statement.SUCCESS_NO_INFO ? 1 : Math.max(count, 0);
+            }
+            return rows;
+        } catch (BatchUpdateException failed) {
+            // What is wrong with the row, instead of what is wrong with the batch.
+            if (failed.getNextException() != null) throw failed.getNextException();
+            if (failed.getCause() instanceof SQLException) throw (SQLException) failed.getCause();
+            throw failed;
+        } finally {
+            statement.clearBatch();
         }
     }
 

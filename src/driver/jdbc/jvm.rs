@@ -43,6 +43,7 @@ pub enum Request {
     Ask = 11,
     Execute = 12,
     Reserve = 13,
+    Batch = 14,
 }
 
 const FAILED: i64 = 1 << 32;

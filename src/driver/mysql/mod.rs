@@ -116,6 +116,8 @@ pub struct MySqlSession {
     table: TableSpec,
     texts: Texts,
     statements: Statements<Statement>,
+    /// The INSERT of so many rows.
+    batch_statement: Option<(usize, Statement)>,
     /// The read of a read-modify-write in a transaction; it locks the row.
     locking: Option<Statement>,
     /// Those of a statement trace.
@@ -253,7 +255,8 @@ impl Driver for MySql {
             Ok((conn, statements, locking, server))
         });
         let (conn, statements, locking, server) = prepared.await?;
-        Ok(MySqlSession { conn, table: table.clone(), texts, statements, locking, calls: None, server })
+        let (table, batch_statement) = (table.clone(), None);
+        Ok(MySqlSession { conn, table, texts, statements, batch_statement, locking, calls: None, server })
     }
 
     async fn prepare_schema(
@@ -543,6 +546,9 @@ impl MySql {
     fn unusable(&self, position: usize, error: &Error) -> TargetError {
         let (host, user, database) = (self.address.host(position), &self.address.user, &self.address.database);
         let words = words(error);
+        if let Some(complaint) = self.address.certificate_complaint(position, error) {
+            return TargetError::Unusable(format!("cannot connect to {host}: {complaint}"));
+        }
         TargetError::Unusable(match error {
             Error::Server(server) => match server.code {
                 1045 | 1698 | 1044 | 1251 | 1275 | 2059 if self.address.password.is_none() => format!(
@@ -618,9 +624,13 @@ struct Texts {
 }
 
 impl Texts {
+    const fn wording(&self) -> Wording {
+        Wording { placeholder: Placeholder::Question, scan_key: self.scan_key }
+    }
+
     /// The statement for one shape; a read-modify-write's is its read.
     fn of(&self, table: &TableSpec, kind: OpKind, fields: &[u32]) -> Result<String, String> {
-        let wording = Wording { placeholder: Placeholder::Question, scan_key: self.scan_key };
+        let wording = self.wording();
         let stale = match self.stale_seconds {
             Some(seconds) if kind != OpKind::ReadModifyWrite => {
                 format!(" AS OF TIMESTAMP NOW(6) - INTERVAL {seconds} SECOND")
@@ -760,6 +770,35 @@ impl MySqlSession {
     }
 }
 
+impl MySqlSession {
+    /// One INSERT of several rows: all of them or none, since the table is a transactional one.
+    async fn insert_rows(&mut self, ops: &[Op<'_>]) -> Result<u32, Outcome> {
+        let fields = ops.first().map_or(&[][..], |op| op.fields);
+        let statement = match &self.batch_statement {
+            Some((rows, statement)) if *rows == ops.len() => statement.clone(),
+            // The first, and the last, which may be shorter.
+            _ => {
+                let text = sql::insert_rows(&self.table, self.texts.wording(), &sql::numbers(fields), ops.len());
+                let text =
+                    text.map_err(|message| Outcome::failed(Status::Rejected, Recovery::Fatal, "", message))?;
+                let statement = self.conn.prep(text).await.map_err(|error| failure(&error, false))?;
+                self.batch_statement = Some((ops.len(), statement.clone()));
+                statement
+            }
+        };
+        let sent = !self.conn.is_disconnected();
+        let parameters = ops
+            .iter()
+            .flat_map(|op| std::iter::once(op.key.as_bytes()).chain(op.fields.iter().map(|field| field.value)))
+            .map(|value| Value::Bytes(value.into()))
+            .collect();
+        match self.conn.exec_drop(statement, Params::Positional(parameters)).await {
+            Ok(()) => Ok(self.conn.affected_rows() as u32),
+            Err(error) => Err(failure(&error, sent)),
+        }
+    }
+}
+
 /// A value as it came; `None` is SQL's null. Every type of text comes as bytes.
 fn bytes(row: &Row, position: usize) -> Option<&[u8]> {
     match row.as_ref(position) {
@@ -839,6 +878,13 @@ fn classify(code: u16, state: &str, wrote: bool) -> (Status, Recovery) {
 }
 
 impl Session for MySqlSession {
+    /// The protocol counts parameters in 16 bits.
+    const BATCH_VALUES: usize = 65_535;
+
+    async fn insert_batch(&mut self, ops: &[Op<'_>]) -> Outcome {
+        self.insert_rows(ops).await.map_or_else(|failure| failure, Outcome::ok)
+    }
+
     async fn read<R: Rows>(&mut self, op: &Op<'_>, rows: &mut R) -> Outcome {
         found(self.fetch(op, OpKind::Read, rows).await)
     }
@@ -859,10 +905,19 @@ impl Session for MySqlSession {
         found(self.change(op, OpKind::Delete, &[]).await)
     }
 
-    async fn read_modify_write<R: Rows>(&mut self, op: &Op<'_>, rows: &mut R) -> Outcome {
+    async fn read_modify_write<R: Rows>(
+        &mut self,
+        op: &Op<'_>,
+        rows: &mut R,
+        was_found: impl FnOnce(),
+    ) -> Outcome {
         // A read of its own: where reads may be stale, this one may not.
         let read = found(self.fetch(op, OpKind::ReadModifyWrite, rows).await);
-        if read.status == Status::Ok { self.update(op).await } else { read }
+        if read.status != Status::Ok {
+            return read;
+        }
+        was_found();
+        self.update(op).await
     }
 
     async fn read_modify_write_transaction<R: Rows>(&mut self, op: &Op<'_>, rows: &mut R) -> Outcome {

@@ -108,6 +108,7 @@ impl MySql {
             table: TableSpec { name: String::new(), fields: Vec::new(), field_length: 0, shapes: Vec::new() },
             texts: self.texts(),
             statements: Shapes::new(),
+            batch_statement: None,
             locking: None,
             calls: Some(calls),
             server,

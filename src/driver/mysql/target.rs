@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use mysql_async::{ClientIdentity, Error, IoError, Opts, OptsBuilder, SslOpts};
 
+use crate::driver::certificates;
 use crate::driver::url::{self, Url, host_and_port};
 use crate::driver::{Target, TargetError};
 
@@ -148,6 +149,23 @@ impl Address {
         // Another session may have learned it at the same time.
         let _ = self.names[position].set(name.replace('*', "any"));
         true
+    }
+
+    /// What is wrong with a certificate, if that is why there is no connection.
+    pub fn certificate_complaint(&self, position: usize, error: &Error) -> Option<String> {
+        let error = certificates::cause(error)?;
+        let roots = match &self.tls.ca {
+            Some(path) => path.display().to_string(),
+            None => "what this machine trusts".to_owned(),
+        };
+        let words = certificates::Words {
+            roots: &roots,
+            roots_setting: "mysql.ssl-ca",
+            identity_settings: ["mysql.ssl-cert", "mysql.ssl-key"],
+            has_identity: self.tls.identity.is_some(),
+            any_name: "mysql.ssl-mode=VERIFY_CA",
+        };
+        certificates::complaint(error, &words, &self.hosts[position].0)
     }
 
     pub fn ssl_mode(&self) -> SslMode {

@@ -29,6 +29,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use self::settings::{Discovery, Place, Settings, Spread, Wanted};
 use self::tls::Mode;
+use super::certificates;
 use super::sql::{self, Placeholder, Statements, Wording, found, lost_connection};
 use super::statements::Call;
 use super::{Driver, KEY, Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
@@ -951,18 +952,7 @@ async fn text_of(client: &Client, text: &str) -> Result<Option<String>, Error> {
 
 /// The complaint of the TLS library in an error, if there is one.
 fn tls_error(error: &Error) -> Option<&rustls::Error> {
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<rustls::Error>() {
-            return Some(error);
-        }
-        let inner = error.downcast_ref::<std::io::Error>().and_then(|io| io.get_ref());
-        if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-            return Some(error);
-        }
-        cause = error.source();
-    }
-    None
+    std::error::Error::source(error).and_then(certificates::cause)
 }
 
 /// Did the step before any authentication fail?
@@ -1218,7 +1208,8 @@ fn classify(code: &str, message: &str, wrote: bool) -> (Status, Recovery) {
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Session for PostgresSession {
-    const BATCHES: bool = true;
+    /// The protocol counts parameters in 16 bits.
+    const BATCH_VALUES: usize = 65_535;
 
     /// By one INSERT of several rows, or by COPY (`pg.load=copy`). Either is one transaction.
     async fn insert_batch(&mut self, ops: &[Op<'_>]) -> Outcome {
@@ -1266,7 +1257,7 @@ impl Session for PostgresSession {
         if let Err(error) = self.client.batch_execute(self.begin).await {
             return self.failure(&error, false);
         }
-        let mut outcome = self.read_modify_write(op, rows).await;
+        let mut outcome = self.read_modify_write(op, rows, || ()).await;
         if outcome.status == Status::Ok {
             match self.client.batch_execute("COMMIT").await {
                 Ok(()) => return outcome,

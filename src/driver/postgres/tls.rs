@@ -22,6 +22,7 @@ use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStor
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::url::Keywords;
+use crate::driver::certificates;
 use crate::driver::TargetError;
 
 /// `sslmode`.
@@ -340,42 +341,12 @@ impl ServerCertVerifier for AnyName {
 
 /// What went wrong with a certificate, if that was it: in words, with advice.
 pub fn complaint(error: &rustls::Error, tls: &Tls, host: &str) -> Option<String> {
-    use rustls::{AlertDescription, Error};
-    let advice = match error {
-        Error::InvalidCertificate(cause) => match cause {
-            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-                format!("the certificate of {host} has expired; it has to be renewed there")
-            }
-            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-                format!("the certificate of {host} is not valid yet; is the clock of one of the two machines wrong?")
-            }
-            CertificateError::UnknownIssuer => format!(
-                "the certificate of {host} is not signed by an authority in {}; is that the right sslrootcert?",
-                tls.roots
-            ),
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => format!(
-                "the certificate of {host} is for another name ({error}); call the host by a name in it, \
-                 or use sslmode=verify-ca"
-            ),
-            other => format!("the certificate of {host} cannot be accepted: {other:?}"),
-        },
-        Error::AlertReceived(alert) => match alert {
-            AlertDescription::CertificateRequired => {
-                format!("{host} wants a certificate of the client: give sslcert=FILE and sslkey=FILE")
-            }
-            AlertDescription::UnknownCA
-            | AlertDescription::BadCertificate
-            | AlertDescription::CertificateExpired
-            | AlertDescription::CertificateUnknown
-            | AlertDescription::DecryptError
-            | AlertDescription::UnsupportedCertificate
-                if tls.has_certificate =>
-            {
-                format!("{host} does not accept our certificate (sslcert): {alert:?}")
-            }
-            other => format!("{host} refused to encrypt: {other:?}"),
-        },
-        _ => return None,
+    let words = certificates::Words {
+        roots: &tls.roots,
+        roots_setting: "sslrootcert",
+        identity_settings: ["sslcert", "sslkey"],
+        has_identity: tls.has_certificate,
+        any_name: "sslmode=verify-ca",
     };
-    Some(advice)
+    certificates::complaint(error, &words, host)
 }

@@ -24,6 +24,7 @@ use tokio_rustls::TlsConnector;
 
 use self::record::{Record, append, key_number};
 use self::wire::{Connection, Fields, Message, Trouble, code};
+use super::certificates;
 use super::sql::number_of;
 use super::{Driver, Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
 use crate::op::{Field, Op, Outcome, Recovery, Status};
@@ -70,6 +71,8 @@ struct Settings {
     user: Option<String>,
     password: String,
     tls: Option<Arc<ClientConfig>>,
+    /// The authorities that are trusted, in words.
+    roots: String,
     warnings: Vec<String>,
 }
 
@@ -262,6 +265,7 @@ fn understand(target: &Target) -> Result<Settings, TargetError> {
         user,
         password: target.property("riak.password").unwrap_or("").to_owned(),
         tls,
+        roots: target.property("riak.cacert").unwrap_or("what this machine trusts").to_owned(),
         warnings,
     })
 }
@@ -363,7 +367,16 @@ impl Riak {
                 .await
                 .map_err(|_| format!("{host}:{port} does not finish the TLS handshake"))?
                 .map_err(|error| {
-                    format!("the certificate of {host}:{port} is not trusted: {error}; see riak.cacert")
+                    let words = certificates::Words {
+                        roots: &settings.roots,
+                        roots_setting: "riak.cacert",
+                        identity_settings: ["", ""],
+                        has_identity: false,
+                        any_name: "",
+                    };
+                    let complaint = certificates::cause(&error)
+                        .and_then(|cause| certificates::complaint(cause, &words, &format!("{host}:{port}")));
+                    complaint.unwrap_or_else(|| format!("{host}:{port} does not finish the TLS handshake: {error}"))
                 })?;
             connection = Connection::new(Box::new(stream), settings.limit);
         }

@@ -320,4 +320,98 @@ mod tests {
         let torn = &message.as_bytes()[..5];
         assert_eq!(Fields::of(torn).count(), 0);
     }
+
+    /// What a real node was asked and what it answered: frames in both directions.
+    fn documented(name: &str) -> (Vec<u8>, Vec<u8>) {
+        let text = include_str!("../../../tests/golden/riak/documented.txt");
+        let lines = text.lines().skip_while(|line| *line != name).skip(1);
+        let (mut asked, mut answered) = (Vec::new(), Vec::new());
+        for line in lines.take_while(|line| line.starts_with(['>', '<'])) {
+            let digits: String = line[1..].split_whitespace().collect();
+            let bytes = (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap());
+            if line.starts_with('>') { asked.extend(bytes) } else { answered.extend(bytes) }
+        }
+        assert!(!asked.is_empty() && !answered.is_empty(), "{name}");
+        (asked, answered)
+    }
+
+    /// A connection to whoever answers as the documented node did, if it is asked the same.
+    fn node(name: &str) -> (Connection, tokio::task::JoinHandle<()>) {
+        let (ours, mut theirs) = tokio::io::duplex(1 << 16);
+        let (asked, answered) = documented(name);
+        let name = name.to_owned();
+        let node = tokio::spawn(async move {
+            let mut came = vec![0; asked.len()];
+            theirs.read_exact(&mut came).await.expect("a request");
+            assert_eq!(came, asked, "{name}");
+            theirs.write_all(&answered).await.expect("it listens");
+        });
+        (Connection::new(Box::new(ours), Duration::from_secs(5)), node)
+    }
+
+    #[tokio::test]
+    async fn requests_and_answers_are_those_that_basho_documented() {
+        let (mut connection, node) = self::node("server info");
+        connection.ask(code::SERVER_INFO, &[], code::SERVER_INFO_IS).await.unwrap();
+        let fields = Fields::of(connection.answer());
+        assert_eq!(fields.clone().first(1).bytes(), b"riak@127.0.0.1");
+        assert_eq!(fields.first(2).bytes(), b"0.10");
+        node.await.unwrap();
+
+        let (mut connection, node) = self::node("fetch");
+        let mut request = Message::new();
+        request.bytes(1, b"b").bytes(2, b"k");
+        connection.ask(code::GET, request.as_bytes(), code::GOT).await.unwrap();
+        let answer = Fields::of(connection.answer());
+        let content = Fields::of(answer.clone().first(1).bytes());
+        assert_eq!(content.clone().first(1).bytes(), b"v2");
+        assert_eq!(content.clone().first(5).bytes(), b"3SDlf4INKz8hNdhyImKIru");
+        assert_eq!((content.clone().first(7).number(), content.first(8).number()), (1_271_442_363, 105_696));
+        let vclock = answer.first(2).bytes();
+        assert!(vclock.len() == 31 && vclock.starts_with(b"k\xcea```"), "{vclock:?}");
+        node.await.unwrap();
+
+        let (mut connection, node) = self::node("store");
+        let mut content = Message::new();
+        content.bytes(1, b"{\"foo\":\"bar\"}");
+        request.clear();
+        request.bytes(1, b"b").bytes(2, b"k").bytes(4, content.as_bytes()).number(5, 2).number(7, 1);
+        connection.ask(code::PUT, request.as_bytes(), code::PUT_DONE).await.unwrap();
+        let stored = Fields::of(Fields::of(connection.answer()).first(1).bytes());
+        assert_eq!(stored.clone().first(1).bytes(), b"{\"foo\":\"bar\"}");
+        assert_eq!((stored.clone().first(7).number(), stored.first(8).number()), (1_271_453_743, 406_416));
+        node.await.unwrap();
+
+        let (mut connection, node) = self::node("delete");
+        request.clear();
+        request.bytes(1, b"notabucket").bytes(2, b"k").number(3, 1);
+        connection.ask(code::DELETE, request.as_bytes(), code::DELETED).await.unwrap();
+        assert_eq!(connection.answer(), b"");
+        node.await.unwrap();
+
+        // An answer in three frames, which may all have come at once.
+        let (mut connection, node) = self::node("list keys");
+        request.clear();
+        request.bytes(1, b"listkeys");
+        connection.ask(code::LIST_KEYS, request.as_bytes(), code::KEYS).await.unwrap();
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        loop {
+            let answer = Fields::of(connection.answer());
+            keys.extend(answer.clone().filter(|field| field.0 == 1).map(|field| field.1.bytes().to_vec()));
+            if answer.first(2).number() == 1 {
+                break;
+            }
+            connection.more(code::KEYS).await.unwrap();
+        }
+        assert_eq!(keys, [&b"4"[..], b"10", b"3"]);
+        node.await.unwrap();
+
+        let (mut connection, node) = self::node("index");
+        request.clear();
+        request.bytes(1, b"farm").bytes(2, b"animal_bin").number(3, 0).bytes(4, b"chicken");
+        connection.ask(code::INDEX, request.as_bytes(), code::INDEXED).await.unwrap();
+        let keys: Vec<_> = Fields::of(connection.answer()).map(|field| field.1.bytes()).collect();
+        assert_eq!(keys, [&b"hen"[..], b"rooster"]);
+        node.await.unwrap();
+    }
 }

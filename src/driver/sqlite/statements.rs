@@ -84,6 +84,7 @@ impl Sqlite {
             deadline,
             table: TableSpec { name: String::new(), fields: Vec::new(), field_length: 0, shapes: Vec::new() },
             statements: Shapes::new(),
+            batch_text: None,
             calls: Some(calls),
             begin: self.begin.unwrap_or(if writes { "BEGIN IMMEDIATE" } else { "BEGIN" }),
         })

@@ -1,6 +1,8 @@
 //! What the tests share: places for a table, sessions that are easy to call, the program, and
 //! a real PostgreSQL.
 
+#[cfg(feature = "tls")]
+pub mod authority;
 #[cfg(any(feature = "mysql", feature = "redis", feature = "postgres", feature = "jdbc", feature = "riak"))]
 pub mod daemon;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
@@ -19,6 +21,8 @@ pub mod program;
 pub mod redis;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "redis"))]
 pub mod relay;
+#[cfg(feature = "analyze")]
+pub mod reports;
 #[cfg(feature = "riak")]
 pub mod riak;
 #[cfg(any(all(feature = "postgres", feature = "sqlite"), feature = "mysql"))]
@@ -163,7 +167,7 @@ impl<S: Session> Calls<S> {
         let fields: Vec<_> = fields.iter().map(|(number, value)| Field { number: *number, value }).collect();
         let op = Op { id: 0, kind, key, fields: &fields, scan_len };
         let mut rows = Collected::default();
-        let outcome = driver::execute(&mut self.0, &op, &mut rows).await;
+        let outcome = driver::execute(&mut self.0, &op, &mut rows, || ()).await;
         (outcome, rows)
     }
 
@@ -217,5 +221,21 @@ impl<S: Session> Calls<S> {
 
     pub async fn delete(&mut self, key: &str) -> Outcome {
         self.call(OpKind::Delete, key, &[], 0).await.0
+    }
+
+    /// New rows in one request.
+    pub async fn insert_batch(&mut self, rows: &[(&str, [&str; 3])]) -> Outcome {
+        let fields: Vec<Vec<Field<'_>>> = rows
+            .iter()
+            .map(|(_, values)| {
+                (0..).zip(values).map(|(number, value)| Field { number, value: value.as_bytes() }).collect()
+            })
+            .collect();
+        let ops: Vec<Op<'_>> = (0..)
+            .zip(rows)
+            .zip(&fields)
+            .map(|((id, (key, _)), fields)| Op { id, kind: OpKind::Insert, key, fields, scan_len: 0 })
+            .collect();
+        self.0.insert_batch(&ops).await
     }
 }

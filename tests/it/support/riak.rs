@@ -42,6 +42,8 @@ struct State {
     /// By type and name.
     buckets: BTreeMap<(String, String), Bucket>,
     clock: u64,
+    /// The bucket type `ycsb` is a consistent one.
+    strong: bool,
     /// Said to every request about objects.
     failure: Option<String>,
 }
@@ -58,11 +60,12 @@ pub struct Node {
     state: Arc<Mutex<State>>,
 }
 
-/// The bucket types of every node.
-fn bucket_type(name: &str) -> Option<BucketType> {
+/// The bucket types of a node.
+fn bucket_type(name: &str, strong: bool) -> Option<BucketType> {
     match name {
         "strong" => Some(BucketType { consistent: true, allow_mult: true }),
-        "ycsb" => Some(BucketType { consistent: false, allow_mult: false }),
+        "ycsb" if strong => Some(BucketType { consistent: true, allow_mult: true }),
+        "ycsb" | "scans" => Some(BucketType { consistent: false, allow_mult: false }),
         "siblings" => Some(BucketType { consistent: false, allow_mult: true }),
         _ => None,
     }
@@ -71,6 +74,13 @@ fn bucket_type(name: &str) -> Option<BucketType> {
 impl Node {
     pub fn start() -> Node {
         Node::listening(None)
+    }
+
+    /// A node whose bucket type `ycsb`, the one that YCSB takes by default, is a consistent one or not.
+    pub fn with_type_ycsb(consistent: bool) -> Node {
+        let node = Node::start();
+        node.state.lock().expect("no panic").strong = consistent;
+        node
     }
 
     /// A node that takes this user only, after TLS with a certificate of `localhost`; and the
@@ -188,7 +198,7 @@ impl State {
             _ => return vec![error(&format!("unknown message code {code}"))],
         };
         let name = text(type_field);
-        let Some(kind) = bucket_type(&name) else {
+        let Some(kind) = bucket_type(&name, self.strong) else {
             return vec![error(&format!("No bucket-type named '{name}'"))];
         };
         if let Some(words) = self.failure.as_ref() {
