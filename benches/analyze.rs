@@ -81,6 +81,7 @@ fn write(folder: &Path) -> std::path::PathBuf {
             session: 0,
             rows: 1,
             attempts: 1,
+            read_end_ns: NEVER_NS,
             batch: NEVER_NS,
             observed: 0,
             code: 0,
