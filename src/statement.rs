@@ -138,6 +138,13 @@ pub fn parameters_in(sql: &str) -> usize {
     places.into_iter().map(|place| place + 1).max().unwrap_or(0)
 }
 
+/// Is `$number` in a text?
+pub fn uses_parameter(sql: &str, number: usize) -> bool {
+    let mut places = Vec::new();
+    write_parameters(sql, Parameters::Dollar, 0, &mut String::new(), &mut places);
+    places.contains(&(number - 1))
+}
+
 /// Statements in the order of their declaration. In a footer they are a map by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Statements(pub Vec<Statement>);

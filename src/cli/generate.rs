@@ -68,7 +68,7 @@ Examples:
   ycsb-trace gen workloada
   ycsb-trace gen d --records 1000000 --ops 5000000 --seed 7 --values seeded
   ycsb-trace gen a --arrival poisson --rate 2000
-  ycsb-trace gen oltp_read_write --tables 10 --table-size 100000 --ops 50000 -p range-size=50
+  ycsb-trace gen oltp_read_write --tables 10 --table-size 100000 --ops 50000 --range-size 50
   ycsb-trace gen my.properties -p requestdistribution=zipfian --zipf exact --theta 1.1")]
 pub struct GenerateArgs {
     /// Workload: a property file or a transactional workload (.toml), or the name of a built-in one

@@ -69,6 +69,15 @@ pub enum FindError {
         /// Names of the built-in workloads.
         known: String,
     },
+    /// A script for sysbench.
+    #[error(
+        "{path} is a script of sysbench, which this program does not execute; its OLTP tests are built in \
+         (oltp_read_write …), and transactions of your own are written in a .toml file: docs/oltp.md"
+    )]
+    Lua {
+        /// The file, or the name of one.
+        path: String,
+    },
     /// The file exists and cannot be read.
     #[error("cannot read the workload file {path}: {cause}")]
     Unreadable {
@@ -87,6 +96,13 @@ pub fn find(name: &str) -> Result<Found, FindError> {
 
 /// [`find`] with `directory` in place of the current one.
 fn find_in(directory: &Path, name: &str) -> Result<Found, FindError> {
+    // A test by the name of its script, as sysbench is given it: the script itself is not looked at.
+    if let Some(test) = name.strip_suffix(".lua") {
+        let test = Path::new(test).file_name().map_or(test.into(), |file| file.to_string_lossy());
+        let known = TRANSACTIONAL.iter().any(|(builtin, _)| *builtin == test);
+        let lua = || FindError::Lua { path: name.to_owned() };
+        return if known { find_in(directory, &test) } else { Err(lua()) };
+    }
     let toml = format!("{name}.toml");
     for path in [PathBuf::from(name), Path::new("workloads").join(name), Path::new("workloads").join(&toml)] {
         let place = directory.join(&path);
@@ -159,6 +175,17 @@ mod tests {
         std::fs::write(&path, "recordcount=1").unwrap();
         let found = find(path.to_str().unwrap()).unwrap();
         assert_eq!((found.name.as_str(), found.bytes.as_slice()), ("mine", b"recordcount=1".as_slice()));
+    }
+
+    #[test]
+    fn a_script_of_sysbench_stands_for_its_test_and_others_are_refused() {
+        let nowhere = tempfile::tempdir().unwrap();
+        for name in ["oltp_read_write.lua", "/usr/share/sysbench/oltp_read_write.lua"] {
+            let found = find_in(nowhere.path(), name).unwrap();
+            assert_eq!((found.name.as_str(), found.form), ("oltp_read_write", Form::Transactional), "{name}");
+        }
+        let error = find_in(nowhere.path(), "mine/pay.lua").unwrap_err().to_string();
+        assert!(error.starts_with("mine/pay.lua is a script of sysbench"), "{error}");
     }
 
     #[test]

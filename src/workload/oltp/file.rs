@@ -12,6 +12,7 @@ use super::{
 use crate::op::OpKind;
 use crate::statement::{
     Column, Index, ParamType, Repeat, Schema, Statement, Statements, Table, is_name, parameters_in,
+    uses_parameter,
 };
 use crate::workload::Properties;
 
@@ -188,7 +189,11 @@ impl OltpSpec {
             std::str::from_utf8(bytes).map_err(|_| failed(Trouble::nowhere("it is not UTF-8".to_owned())))?;
         let file: File = toml::from_str(text).map_err(|error| {
             let place = error.span().map_or(0, |span| 1 + text[..span.start].matches('\n').count());
-            failed(Trouble { place, what: error.message().to_owned() })
+            // The reader of TOML names types, not what is wrong with them: the line itself says that.
+            let line = text.lines().nth(place.saturating_sub(1)).unwrap_or_default().trim();
+            let shown =
+                if error.message().starts_with("invalid type") { format!(": {line}") } else { String::new() };
+            failed(Trouble { place, what: format!("{}{shown}", error.message()) })
         })?;
         interpret(name, text, file, settings).map_err(failed)
     }
@@ -307,11 +312,16 @@ fn read_group(
         return Err(context.trouble(&table.name, "several tables need {n} in their name"));
     }
     let rows = context.count(&Some(table.rows.clone()), 0)?;
-    let mut columns = Vec::new();
+    let mut columns: Vec<Column> = Vec::new();
     let mut load = Vec::new();
     for column in &table.columns {
         let column = column.get_ref();
         check_type(context, &column.kind)?;
+        if columns.iter().any(|known| known.name == *column.name.get_ref()) {
+            return Err(
+                context.trouble(&column.name, format!("there are two columns {}", column.name.get_ref()))
+            );
+        }
         columns.push(Column {
             name: context.name(&column.name)?.to_owned(),
             kind: column.kind.get_ref().clone(),
@@ -321,10 +331,21 @@ fn read_group(
             },
             default: column.default.clone(),
         });
-        load.push(match column.load.get_ref().as_str() {
+        let draw = match column.load.get_ref().as_str() {
             "number" => None,
             _ => Some(context.draw(&column.load)?),
-        });
+        };
+        let kind = column.kind.get_ref().as_str();
+        if ["int", "bigint"].contains(&kind) && draw.as_ref().is_some_and(Draw::is_text) {
+            return Err(context.trouble(&column.load, format!("{:?} is no {kind}", column.load.get_ref())));
+        }
+        if kind == "int" && draw.is_none() && rows > i32::MAX as u64 {
+            let name = column.name.get_ref();
+            let what =
+                format!("{rows} rows, but {name} is an int, which ends at {}; make it a bigint", i32::MAX);
+            return Err(context.trouble(&column.kind, what));
+        }
+        load.push(draw);
     }
     let known = |column: &Text| -> Result<String, Trouble> {
         if columns.iter().any(|known| known.name == *column.get_ref()) {
@@ -363,8 +384,16 @@ fn read_group(
         for index in &table.indexes {
             let index = index.get_ref();
             if context.holds(&index.condition)? {
+                let index_name = named(&index.name)?;
+                // Databases differ in whether two tables may each have one; we need one rule for all.
+                if schema.indexes.iter().any(|known| known.name == index_name) {
+                    let hint = if count > 1 { "; put {n} into its name" } else { "" };
+                    return Err(
+                        context.trouble(&index.name, format!("there are two indexes {index_name}{hint}"))
+                    );
+                }
                 schema.indexes.push(Index {
-                    name: named(&index.name)?,
+                    name: index_name,
                     table: name.clone(),
                     columns: index.columns.iter().map(known).collect::<Result<_, _>>()?,
                 });
@@ -632,6 +661,9 @@ fn read_call(
     }
     if wanted != arguments.len() {
         return Err(wrong(format!("{name} has {wanted} parameters, but {} are given", arguments.len())));
+    }
+    if let Some(unused) = (1..=wanted).find(|&number| !uses_parameter(source, number)) {
+        return Err(wrong(format!("{name} has {wanted} parameters, but its sql does not use ${unused}")));
     }
     if !statement.types.is_empty() && statement.types != types {
         return Err(wrong(format!("{name} is called elsewhere with other types of parameters")));

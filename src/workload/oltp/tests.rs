@@ -172,6 +172,25 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     ("weight = 1", "weight = 1 2", "mine.toml:17:"),
     ("weight = 1", "begin = \"sise\"", "mine.toml:17: there is no option \"sise\"; did you mean size?"),
     ("{table} WHERE", "{repeat} WHERE", "mine.toml:14: {repeat} needs repeat = \"…\" beside the sql"),
+    (
+        "weight = 1",
+        "weight = \"1\"",
+        "mine.toml:17: invalid type: string \"1\", expected f64: weight = \"1\"",
+    ),
+    ("name = \"v\", type", "name = \"id\", type", "mine.toml:9: there are two columns id"),
+    ("type = \"varchar(10)\"", "type = \"bigint\"", "mine.toml:9: \"string v\" is no bigint"),
+    (
+        "size = 10",
+        "size = 3_000_000_000",
+        "mine.toml:8: 3000000000 rows, but id is an int, which ends at 2147483647",
+    ),
+    ("read(id)", "read(id, id)", "mine.toml:19: read has 1 parameters, but 2 are given"),
+    ("WHERE id = $1", "WHERE id = $2", "mine.toml:19: read has 2 parameters, but 1 are given"),
+    (
+        "primary-key = [\"id\"]",
+        "primary-key = [\"id\"]\nindexes = [{ name = \"a\", columns = [\"v\"] }, { name = \"a\", columns = [\"id\"] }]",
+        "mine.toml:12: there are two indexes a",
+    ),
 ];
 
 const MINE: &str = r#"[options]
@@ -207,6 +226,14 @@ fn mistakes_are_told_with_their_line() {
         let error = parse(&MINE.replacen(good, bad, 1)).map(|_| ()).unwrap_err().to_string();
         assert!(error.starts_with(complaint), "{bad}:\n got  {error}\n want {complaint}");
     }
+}
+
+#[test]
+fn a_parameter_that_the_sql_does_not_use_is_a_mistake() {
+    let text = MINE.replace("WHERE id = $1", "WHERE id = $2").replace("read(id)", "read(id, id)");
+    let error =
+        OltpSpec::parse("mine", "mine.toml", text.as_bytes(), &Properties::new()).map(|_| ()).unwrap_err();
+    assert_eq!(error.to_string(), "mine.toml:19: read has 2 parameters, but its sql does not use $1");
 }
 
 #[test]
