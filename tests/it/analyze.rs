@@ -4,13 +4,17 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use ycsb_trace::analyze::by::By;
 use ycsb_trace::analyze::caveat::FewOps;
 use ycsb_trace::analyze::render::{Page, format};
 use ycsb_trace::analyze::report::{Caveat, Named, OpReport, Report, Summary};
 use ycsb_trace::analyze::{Options, Warmup, analyze, percentiles};
 use ycsb_trace::op::{NEVER_NS, OpKind, Sample, Status};
 use ycsb_trace::trace::meta::{ErrorMeta, HostMeta, OverheadMeta, Phase, RunMeta, ServerMeta};
+use ycsb_trace::trace::ops::TraceReader;
 use ycsb_trace::trace::runs::RunWriter;
+
+use crate::support::program::Folder;
 
 const MS: u64 = 1_000_000;
 const US: u64 = 1_000;
@@ -533,6 +537,36 @@ fn two_databases(folder: &Path) -> Vec<PathBuf> {
         mixed_run("fjall", 1, 1).write(folder, 6_000),
         load.write(folder, 6_000),
     ]
+}
+
+/// Of more keys than are counted at once, the frequent ones are found all the same, with their exact counts.
+#[test]
+fn hot_keys_are_found_and_counted_among_very_many() {
+    let folder = Folder::in_memory();
+    folder.ok("gen workloadc --records 300000 --ops 300000 --phase run --values seeded -p fieldcount=1 \
+         -p requestdistribution=hotspot -p hotspotdatafraction=0.00005 -p hotspotopnfraction=0.1");
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    let trace = folder.path("traces/workloadc.run.parquet");
+    let mut reader = TraceReader::open(&trace).expect("a trace");
+    while let Some(block) = reader.next_block().expect("readable rows") {
+        (0..block.len()).for_each(|row| *counts.entry(block.key(row).to_owned()).or_default() += 1);
+    }
+    assert!(counts.len() > 131_072, "{} keys: as many as are counted outright", counts.len());
+    let result = folder.ok("replay --db sim workloadc --phase run").results(&folder).remove(0);
+    let by = By::new("key", Some(&trace)).expect("a trace");
+    let options = Options { by: Some(by), ..options("50") };
+    let groups = analyze(&[result], &options).expect("valid").runs.remove(0).groups.expect("groups");
+    let mut expected: Vec<(&str, u64)> = counts.iter().map(|(key, &count)| (key.as_str(), count)).collect();
+    expected.sort_by_key(|(key, count)| (std::cmp::Reverse(*count), *key));
+    // 15 hot keys of some 2,000 ops each; those after them have a handful, and equals among the others.
+    assert!(expected[14].1 > 1_000 && expected[15].1 < 20, "{:?}", &expected[..20]);
+    let mut found: Vec<(&str, u64)> =
+        groups.groups.0.iter().take(20).map(|(key, op)| (key.as_str(), op.ops)).collect();
+    found.sort_by_key(|(key, count)| (std::cmp::Reverse(*count), *key));
+    assert_eq!(found[..15], expected[..15]);
+    let of = |keys: &[(&str, u64)]| -> Vec<u64> { keys[..20].iter().map(|(_, count)| *count).collect() };
+    assert_eq!(of(&found), of(&expected), "no key that has no group is more frequent");
+    assert_eq!(groups.groups.0.iter().map(|(_, op)| op.ops).sum::<u64>(), 300_000);
 }
 
 #[test]
