@@ -214,6 +214,8 @@ pub struct Finished {
     pub path: PathBuf,
     /// Its footer.
     pub meta: RunMeta,
+    /// The last interval, if nobody was told of it while the run went on.
+    pub last: Option<Snapshot>,
     /// Why the trace could not be read to its end.
     pub trace_failure: Option<FileError>,
 }
@@ -532,6 +534,7 @@ pub fn replay<D: Driver>(
     let Recorded { tally, lags, writer, disk_failure } = recording
         .join()
         .map_err(|_| anyhow!("the recorder panicked; `ycsb-trace repair` keeps what it has written"))?;
+    let last = progress.try_iter().last();
     let _ = feeding.join();
     if let Some(cause) = disk_failure {
         return Err(ResultLost { folder: writer.folder().to_owned(), cause }.into());
@@ -569,7 +572,7 @@ pub fn replay<D: Driver>(
     let folder = writer.folder().to_owned();
     let path = writer.finish(&meta).map_err(|cause| ResultLost { folder, cause })?;
     finishing?;
-    Ok(Finished { path, meta, trace_failure })
+    Ok(Finished { path, meta, last, trace_failure })
 }
 
 /// Makes the indexes of a statement trace's tables, several tables at a time.

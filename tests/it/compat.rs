@@ -40,6 +40,11 @@ fn reports_of_load_and_run_have_every_line_of_ycsbs_in_its_order() {
     let theirs = status(&sample("ycsb-text-run-a-status.stderr.txt"));
     let ours = status(&run.err);
     assert!(!ours.is_empty() && ours.iter().all(|line| *line == theirs[1]), "{ours:#?}\n{theirs:#?}");
+    // The first has no operations yet, the last has them all.
+    let lines: Vec<_> = run.err.lines().filter(|line| line.contains(" sec: ")).collect();
+    assert!(lines[0].contains(" 0 sec: 0 operations; "), "{lines:#?}");
+    let last = lines.last().expect("a line");
+    assert!(last.contains(" sec: 5000 operations; ") && !last.contains("est completion"), "{lines:#?}");
 }
 
 #[test]

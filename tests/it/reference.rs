@@ -17,6 +17,11 @@ const BLANK: char = '\u{1f}';
 /// Rows and operations of these runs: what YCSB's workload files say.
 const COUNT: usize = 1_000;
 
+fn run(folder: &Folder, line: &str) -> Ran {
+    let words: Vec<_> = line.split_whitespace().map(|word| word.replace(BLANK, " ")).collect();
+    folder.run_list(&words)
+}
+
 /// Runs a command line of YCSB, which must honour every setting, print all that YCSB prints, but for what
 /// must `differ`, and succeed with every operation.
 fn ycsb(
@@ -26,8 +31,7 @@ fn ycsb(
     measurements: &[&str],
     differ: impl Fn(Vec<String>) -> Vec<String>,
 ) -> Ran {
-    let words: Vec<_> = line.split_whitespace().map(|word| word.replace(BLANK, " ")).collect();
-    let ran = folder.run_list(&words).expect_code(0);
+    let ran = run(folder, line).expect_code(0);
     assert!(!ran.err.contains("warning"), "every setting is honoured: {line}\n{}", ran.err);
     assert_eq!(shapes(&ran.out), differ(of_ycsb(measurements)), "{line}");
     assert_eq!(operations(&ran.out, "CLEANUP"), threads);
@@ -117,9 +121,9 @@ fn ycsbs_command_lines_for_herddb_work_for_all_workloads_with_200_threads() {
         let found = herd().execute(&format!("SELECT ycsb_key FROM usertable WHERE ycsb_key = '{key}'"));
         assert_eq!(found, [format!("row {key}")]);
     }
-    let again = folder.run(&line("load", "workloada")).expect_code(2);
+    let again = self::run(&folder, &line("load", "workloada")).expect_code(2);
     assert!(again.err.contains("already holds rows"), "{}", again.err);
-    for ran in [again, folder.run(&line("run", "workloadc"))] {
+    for ran in [again, self::run(&folder, &line("run", "workloadc"))] {
         assert!(!ran.err.contains("hdb\n") && !ran.err.contains("passwd=hdb"), "{}", ran.err);
     }
 }
@@ -294,4 +298,118 @@ fn go_ycsbs_command_lines_for_mysql_and_tidb_work_for_all_of_its_workloads() {
             }
         });
     }
+}
+
+/// What people get wrong, by the command lines of both tools: each has its own message and exit code, and no
+/// message says the password.
+#[cfg(all(feature = "jdbc", feature = "postgres", feature = "mysql", feature = "redis", feature = "riak"))]
+#[test]
+fn each_mistake_in_a_command_line_has_its_message_and_its_exit_code() {
+    use crate::support::daemon::free_port;
+    use crate::support::{java, mariadb, postgres, riak};
+    let folder = Folder::new();
+    let (pg, maria, node) = (postgres::server().port, mariadb::server().port, riak::Node::start());
+    let h2 = java::jars().join("drivers/h2.jar");
+    let (h2, nobody) = (h2.display(), free_port());
+    let user = postgres::GUARDED;
+    for (line, code, words) in [
+        ("jdbc -threads 2".to_owned(), 2, "db.url"),
+        (format!("jdbc -p db.url=postgres://h/x -cp {h2} -threads 2"), 2, "begins with jdbc:"),
+        ("jdbc -p db.url=jdbc:h2:mem:x -cp nowhere.jar -threads 2".to_owned(), 2, "nowhere.jar"),
+        (
+            format!("jdbc -p db.driver=no.such.Driver -p db.url=jdbc:h2:mem:x -cp {h2} -threads 2"),
+            3,
+            "the JDBC driver no.such.Driver was not found",
+        ),
+        (
+            "jdbc -p db.url=jdbc:h2:mem:x -p jdbc.java_home=/nowhere -threads 2".to_owned(),
+            3,
+            "JDBC needs a Java runtime",
+        ),
+        (
+            format!("pg -p pg.port={pg} -p pg.user={user} -p pg.password=s3cret --threads 2"),
+            3,
+            "refused user guarded",
+        ),
+        (format!("pg -p pg.port={pg} -p pg.user={user} --threads 2"), 3, "asks for the password"),
+        ("pg -p pg.host=no-such-host.invalid --threads 2".to_owned(), 3, "no-such-host.invalid"),
+        (format!("cockroach -p pg.port={nobody} --threads 2"), 3, "nobody listens"),
+        ("cockroach --url postgres://u:s3cret@h:port/d --threads 2".to_owned(), 2, "--url"),
+        (
+            format!("mysql -p mysql.port={maria} -p mysql.user={user} -p mysql.password=s3cret --threads 2"),
+            3,
+            "refused user guarded",
+        ),
+        ("tidb -p tidb.instances=no-such-host.invalid:4000 --threads 2".to_owned(), 3, "is unknown"),
+        ("mysql --url mysql://u:s3cret@h:port/d --threads 2".to_owned(), 2, "is not a URL of a MySQL server"),
+        ("redis -p redis.host=no-such-host.invalid -threads 2".to_owned(), 3, "is unknown"),
+        (format!("redis -p redis.host=127.0.0.1 -p redis.port={nobody} -threads 2"), 3, "nobody listens"),
+        ("redis -p redis.port=many -threads 2".to_owned(), 2, "redis.port"),
+        (format!("riak -p riak.hosts=127.0.0.1 -p riak.port={nobody} -threads 2"), 3, "nobody listens"),
+        ("riak -p riak.hosts=no-such-host.invalid -threads 2".to_owned(), 3, "check the name"),
+        (
+            format!("riak -p riak.port={} -p riak.bucket_type=missing -threads 2", node.port),
+            3,
+            "riak-admin bucket-type create missing",
+        ),
+        // Its type is not a consistent one, as YCSB's default wants it.
+        (format!("riak -p riak.port={} -threads 2", node.port), 2, "riak.strong_consistency=false"),
+    ] {
+        let ran = folder.run(&format!("load {line} -P workloads/workloada"));
+        let said = format!("{}{}", ran.out, ran.err);
+        assert_eq!(ran.code, Some(code), "{line}: {said}");
+        assert!(ran.err.contains(words), "{line}: {words:?} is not in: {}", ran.err);
+        assert!(!said.contains("s3cret"), "{line}: {said}");
+    }
+}
+
+/// Batches by the settings of both tools: the table is the same, and every row says which request it was in.
+#[cfg(all(feature = "jdbc", feature = "mysql", feature = "sqlite"))]
+#[test]
+fn a_load_in_batches_by_the_settings_of_both_tools_fills_the_same_table() {
+    use crate::support::block_on;
+    use crate::support::mariadb::{TRUSTED, client, database, server};
+    use mysql_async::prelude::Queryable;
+    let name = "reference_batches";
+    block_on(database(name));
+    let (folder, port) = (Folder::new(), server().port);
+    folder.write(
+        "db.properties",
+        format!("db.driver=org.mariadb.jdbc.Driver\ndb.url=jdbc:mariadb://127.0.0.1:{port}/{name}\ndb.user={TRUSTED}\n"),
+    );
+    let jar = crate::support::java::jars().join("drivers/mariadb-java-client.jar");
+    let java = format!("-P db.properties -cp {} -threads 2", jar.display());
+    let place = format!("-p mysql.port={port} -p mysql.user={TRUSTED} -p mysql.db={name} -threads 2");
+    let content = || -> String {
+        let text = "SELECT SHA2(GROUP_CONCAT(CONCAT_WS('|', YCSB_KEY, field0, field4, field9) ORDER BY YCSB_KEY), 256) \
+                    FROM usertable";
+        let text = format!("SET STATEMENT group_concat_max_len = 1000000 FOR {text}");
+        block_on(async { client(name).await.query_first(text).await.unwrap().unwrap() })
+    };
+    let mut contents = Vec::new();
+    for (db, place, settings, rows) in [
+        ("mysql", &place, "", 1),
+        ("mysql", &place, "-p batch.size=50", 50),
+        ("jdbc", &java, "-p db.batchsize=100 -p jdbc.batchupdateapi=true", 100),
+        ("jdbc", &java, "-p db.batchsize=100 -p jdbc.autocommit=false", 100),
+        // As in YCSB: without one of the two it has no effect, and that is said.
+        ("jdbc", &java, "-p db.batchsize=100", 1),
+    ] {
+        let line = format!(
+            "load {db} -P workloads/workloada {place} -p recordcount=507 -p dropdata=true {settings}"
+        );
+        let ran = folder.ok(&line);
+        let warned = ran.err.contains("warning: db.batchsize=100 has no effect");
+        assert_eq!(warned, rows == 1 && db == "jdbc", "{}", ran.err);
+        let replayed = result(&ran, &folder);
+        assert_eq!(replayed.count(Status::Ok), 507, "{line}");
+        let mut batches: std::collections::BTreeMap<u64, usize> = std::collections::BTreeMap::new();
+        for row in replayed.rows.iter().filter_map(|row| row.batch) {
+            *batches.entry(row).or_default() += 1;
+        }
+        assert_eq!(batches.values().max().copied().unwrap_or(1), rows, "{line}");
+        contents.push(content());
+    }
+    contents.dedup();
+    assert_eq!(contents.len(), 1, "the same rows however they came");
 }

@@ -455,6 +455,9 @@ impl Narrator for Teller<'_> {
         if let Some(progress) = self.progress.take() {
             progress.finish();
         }
+        if let Some(last) = finished.last.as_ref().filter(|_| self.form == Form::Ycsb && self.status) {
+            self.tell_status(last);
+        }
         for error in finished.meta.errors.iter().take(5) {
             note!("{} × {}: {}", count_text(error.count), error.code, error.message);
         }
