@@ -6,35 +6,25 @@
 #
 #   benches/jdbc.sh [rounds] [seconds] [connections]
 #
-# Needs the PostgreSQL server, a JDK, and target/java (scripts/setup test); builds a release binary with
-# the jdbc driver only.
+# Needs the PostgreSQL server, a JDK, and target/java (scripts/setup test); builds the release binary, unless
+# YCSB_TRACE names one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=${1:-3} seconds=${2:-10} connections=${3:-16} records=20000
 
-export PATH="$PATH:$(echo /usr/lib/postgresql/*/bin)"
 target=${CARGO_TARGET_DIR:-target}
-cargo build --release --quiet --no-default-features --features jdbc
-program=$(realpath "$target/release/ycsb-trace")
+program=${YCSB_TRACE:-}
+if [ -z "$program" ]; then
+    cargo build --release --locked --quiet
+    program=$(realpath "$target/release/ycsb-trace")
+fi
 jar=$(realpath "$target/java/drivers/postgresql.jar")
 plain=$PWD/benches/PlainJdbc.java
-work=$(mktemp -d)
-chmod 755 "$work"
-as_user=()
-if [ "$(id -u)" = 0 ]; then
-    as_user=(setpriv --reuid=nobody --regid=nogroup --clear-groups)
-    mkdir "$work/data" && chown nobody "$work/data"
-fi
-"${as_user[@]}" initdb -D "$work/data" -U bench -A trust --no-sync >/dev/null
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-"${as_user[@]}" postgres -D "$work/data" -p "$port" -h 127.0.0.1 -k "$work/data" \
-    -c fsync=off -c shared_buffers=256MB -c max_connections=200 >"$work/log" 2>&1 &
-server=$!
-trap 'kill $server; wait $server 2>/dev/null; rm -rf "$work"' EXIT
-until pg_isready -q -h 127.0.0.1 -p "$port"; do sleep 0.1; done
+source benches/servers.sh
+start_postgres
 
 cd "$work"
-url=jdbc:postgresql://127.0.0.1:$port/postgres
+url=jdbc:postgresql://127.0.0.1:$postgres_port/postgres
 # Ordered keys, so that the loop in Java can make them too.
 "$program" gen workloadc --records $records --ops 3000000 -p insertorder=ordered -p requestdistribution=uniform \
     --values seeded >/dev/null

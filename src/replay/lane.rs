@@ -673,6 +673,16 @@ mod tests {
         policy: Policy,
         script: Vec<(u64, Outcome)>,
     ) -> Vec<Sample> {
+        run_counted(rows, pace, policy, script).0
+    }
+
+    /// The samples, and the allocations of the session's loop.
+    fn run_counted(
+        rows: &[(OpKind, Option<u64>)],
+        pace: Pace,
+        policy: Policy,
+        script: Vec<(u64, Outcome)>,
+    ) -> (Vec<Sample>, u64) {
         let (_folder, reader) = trace(rows);
         let feed = Feed::default();
         feed.fill(reader, None);
@@ -704,8 +714,29 @@ mod tests {
         };
         let session = ScriptedSession { clock, script, executed: 0 };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(lane.run_session(7, session));
-        std::iter::from_fn(|| samples.pop().ok()).collect()
+        let mut session = Some(session);
+        let counted = allocation_counter::measure(|| {
+            runtime.block_on(lane.run_session(7, session.take().expect("it is called once")));
+        });
+        (std::iter::from_fn(|| samples.pop().ok()).collect(), counted.count_total)
+    }
+
+    #[test]
+    fn nothing_is_allocated_while_operations_succeed() {
+        let a_ms_apart = Pace::Rate(Rate::per_second(1e3).unwrap());
+        for pace in [Pace::Unpaced, a_ms_apart] {
+            let allocations = |operations: usize| {
+                let kinds = [OpKind::Read, OpKind::Update, OpKind::ReadModifyWrite, OpKind::Insert];
+                let rows: Vec<_> =
+                    kinds.into_iter().cycle().take(operations).map(|kind| (kind, None)).collect();
+                let script = vec![(5, Outcome::ok(1)); 2 * operations];
+                let (samples, allocations) = run_counted(&rows, pace, Policy::default(), script);
+                assert_eq!(samples.len(), operations);
+                allocations
+            };
+            // Memory of a session, and of a block at hand, is allocated once.
+            assert_eq!(allocations(60), allocations(20), "{pace:?}");
+        }
     }
 
     /// This test is the definition of coordinated omission, and of its absence.
