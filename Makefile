@@ -2,7 +2,7 @@
 #
 # One build profile (dev) serves the demo and the tests; only `bench` and `install` use release.
 
-.PHONY: help demo oltp-demo test test-quick bench lint install
+.PHONY: help demo oltp-demo test test-quick bench compare lint install
 
 help:
 	@echo 'make demo        generate, replay on two embedded databases and compare (needs Rust and a C compiler)'
@@ -11,6 +11,7 @@ help:
 	@echo 'make test-quick  tests that need no server and no Python, with SQLite and fjall'
 	@echo 'make lint        formatting, clippy and documentation, as CI checks them'
 	@echo 'make bench       what this program itself costs (release build)'
+	@echo 'make compare     the same beside pgbench, sysbench, DuckDB and the leanest loops (release build, an hour)'
 	@echo 'make install     install the program with cargo (release build)'
 
 demo:
@@ -38,6 +39,11 @@ bench:
 	@scripts/setup build
 	@echo 'Building for release. This takes 10 to 20 minutes on two cores.'
 	cargo bench --locked --bench pipeline
+
+compare:
+	@scripts/setup test
+	@echo 'Building for release. This takes 10 to 20 minutes on two cores.'
+	benches/compare
 
 lint:
 	cargo fmt --check
