@@ -134,6 +134,7 @@ fn samples() -> Vec<Sample> {
             start_ns,
             end_ns: start_ns + 100_000 + random % 100_000,
             blocked_ns: NEVER_NS,
+            read_end_ns: NEVER_NS,
             last_start_ns: NEVER_NS,
             txn: NEVER_NS,
             session: (random >> 20) as u32 % 16,
