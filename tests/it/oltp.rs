@@ -787,7 +787,19 @@ fn what_makes_no_sense_with_statements_is_refused_by_name() {
         let ran = place.replay(&folder, &format!("oltp_point_select {arguments}")).expect_code(2);
         assert!(ran.err.contains(complaint), "{}", ran.err);
     }
-    place.replay(&folder, "oltp_point_select").expect_code(0);
+    let ran = place.replay(&folder, "oltp_point_select").expect_code(0);
+    let result = ran.results(&folder).pop().expect("a run").display().to_string();
+    // A gate is judged in every form, and what has no effect there is refused.
+    for form in [["--by", "txn"], ["--by", "statement"], ["--format", "sysbench"], ["--format", "hdr"]] {
+        let analyze = |more: &[&str]| folder.run_list(&[&["analyze", &result], &form[..], more].concat());
+        let ran = analyze(&["--fail-if", "max(point_select) > 1us"]).expect_code(1);
+        assert!(ran.err.contains("max(point_select)") && !ran.out.is_empty(), "{form:?}: {}", ran.err);
+        analyze(&["--fail-if", "max(point_select) > 1h"]).expect_code(0);
+        if form[1] != "hdr" {
+            let ran = analyze(&["--aa"]).expect_code(2);
+            assert!(ran.err.contains("--aa has no effect on the tables of transactions"), "{}", ran.err);
+        }
+    }
     let ran = place.replay(&folder, "oltp_point_select").expect_code(2);
     assert!(ran.err.contains("sbtest1") && ran.err.contains("already holds rows"), "{}", ran.err);
     let empty = Place { db: "sqlite", url: folder.path("none.db").display().to_string() };
