@@ -111,7 +111,7 @@ const MISTAKES: &[(&str, i32, &[&str])] = &[
     ("analyze nothere.parquet", 2, &["nothere.parquet"]),
     ("analyze cut.parquet", 2, &["cut.parquet is not a complete Parquet file", "ycsb-trace repair"]),
     ("analyze foreign.parquet", 2, &["foreign.parquet is a Parquet file, but neither a trace nor"]),
-    ("analyze newer_result.parquet", 2, &["format version 99", "up to 1", "ycsb-trace 9.9.9"]),
+    ("analyze newer_result.parquet", 2, &["format version 99", "up to 2", "ycsb-trace 9.9.9"]),
     ("analyze traces/workloada.run.parquet", 2, &["is a trace, but a result is needed here"]),
     ("analyze result.parquet --percentiles 101", 2, &["\"101\" is not a percentile"]),
     ("analyze result.parquet -o in_the_way", 2, &["in_the_way exists already", "--force"]),
