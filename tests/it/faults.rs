@@ -535,13 +535,17 @@ fn every_fault_in_the_documentation_names_its_test() {
     assert!(rows.len() > 20, "{} rows", rows.len());
     for row in rows {
         let test = row.trim_end_matches(" |").rsplit(" | ").next().expect("a column");
-        let (name, file) = test.trim_start_matches('`').split_once('`').expect("a name in backticks");
-        let file = match file.trim().trim_matches(['(', ')']) {
-            "" => "tests/it/faults.rs".to_owned(),
-            file if file.contains('/') => file.to_owned(),
-            file => format!("tests/it/{file}"),
-        };
-        assert!(read(&file).contains(&format!("fn {name}()")), "{file} has no test {name}");
+        // Names in backticks, each followed by its file in parentheses if that is another one.
+        let names: Vec<&str> = test.split('`').collect();
+        assert!(names.len() > 1, "{test}");
+        for (name, after) in names[1..].chunks(2).map(|pair| (pair[0], pair.get(1).copied().unwrap_or_default())) {
+            let file = match after.trim().trim_start_matches('(').split(')').next().unwrap_or_default() {
+                "" | "," => "tests/it/faults.rs".to_owned(),
+                file if file.contains('/') => file.to_owned(),
+                file => format!("tests/it/{file}"),
+            };
+            assert!(read(&file).contains(&format!("fn {name}()")), "{file} has no test {name}");
+        }
     }
 }
 
