@@ -268,8 +268,11 @@ fn longs(samples: &[Sample], of: impl Fn(&Sample) -> u64) -> ArrayRef {
     Arc::new(Int64Array::new(ScalarBuffer::from(values), None))
 }
 
-/// A column in which [`NEVER_NS`] stands for null.
+/// A column in which [`NEVER_NS`] stands for null. Most of them have no value at all.
 fn optional(samples: &[Sample], of: impl Fn(&Sample) -> u64) -> ArrayRef {
+    if samples.iter().all(|sample| of(sample) == NEVER_NS) {
+        return Arc::new(Int64Array::new_null(samples.len()));
+    }
     let values: Vec<i64> = samples.iter().map(|sample| of(sample) as i64).collect();
     let any_null = values.contains(&(NEVER_NS as i64));
     let valid =
