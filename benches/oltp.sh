@@ -38,9 +38,8 @@ for db in postgres mariadb; do
         case $test in select_random_*) count=1 ;; esac
         common=("$test" "${driver[@]}" "--tables=$count" "--table-size=$size" "--threads=$connections")
         several=(--tables "$count")
-        # Its threads draw from a part of the table each, and rows are crowded in the middle of it: only
-        # where draws are even do both read the same number of rows.
-        case $test in select_random_*) several=(-p rand-type=uniform) common+=(--rand-type=uniform) ;; esac
+        # Its threads divide the table among them.
+        case $test in select_random_*) several=(--segments "$connections") ;; esac
         # More than either can execute in that time on a few cores.
         most=50000
         case $test in oltp_read_only | oltp_read_write | oltp_write_only) most=6000 ;; esac

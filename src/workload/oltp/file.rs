@@ -145,7 +145,7 @@ impl Context<'_> {
         Err(self.trouble(text, format!("{name:?} cannot be a name here: use letters, digits and _")))
     }
 
-    /// `row`, `value LOW HIGH`, `uniform LOW HIGH`, `string NAME`, `unique` or `sequence`.
+    /// `row`, `value LOW HIGH`, `value LOW HIGH in PARTS`, `uniform LOW HIGH`, `string NAME`, `unique` or `sequence`.
     fn draw(&self, text: &Text) -> Result<Draw, Trouble> {
         let words: Vec<&str> = text.get_ref().split_whitespace().collect();
         let range = |low: &str, high: &str| -> Result<(i64, i64), Trouble> {
@@ -159,7 +159,14 @@ impl Context<'_> {
             ["row"] => Ok(Draw::Row),
             ["unique"] => Ok(Draw::Unique),
             ["sequence"] => Ok(Draw::Sequence),
-            ["value", low, high] => range(low, high).map(|(low, high)| Draw::Value { low, high }),
+            ["value", low, high] => range(low, high).map(|(low, high)| Draw::Value { low, high, parts: 1 }),
+            ["value", low, high, "in", parts] => {
+                let (low, high) = range(low, high)?;
+                match self.number(text, parts)? {
+                    parts if parts >= 1 && parts <= high - low => Ok(Draw::Value { low, high, parts: parts as u64 }),
+                    parts => Err(self.trouble(text, format!("{low} to {high} cannot be cut into {parts} parts"))),
+                }
+            }
             ["uniform", low, high] => range(low, high).map(|(low, high)| Draw::Uniform { low, high }),
             ["string", name] => match self.strings.get(*name) {
                 Some(template) => Ok(Draw::Text(template.clone())),
@@ -168,7 +175,7 @@ impl Context<'_> {
             _ => Err(self.trouble(
                 text,
                 format!(
-                    "{:?} is no draw; write row, value LOW HIGH, uniform LOW HIGH, string NAME, unique or sequence",
+                    "{:?} is no draw; write row, value LOW HIGH (in PARTS), uniform LOW HIGH, string NAME, unique or sequence",
                     text.get_ref()
                 ),
             )),

@@ -60,6 +60,7 @@ pub const KNOWN: &[Known] = &[
     option("random-points", Count, "Values in a list of select_random_points"),
     option("number-of-ranges", Count, "Ranges in a statement of select_random_ranges"),
     option("delta", Count, "Length of those ranges"),
+    option("segments", Count, "Parts of the table that lists draw from in turn, as sysbench's threads do"),
     option("rows-per-statement", Count, "Rows in an INSERT of bulk_insert"),
     everywhere("rand-type", Word, "special", "Rows favoured: uniform, gaussian, special, pareto or zipfian"),
     everywhere("rand-spec-iter", Count, "12", "Numbers averaged by gaussian and special"),

@@ -127,7 +127,8 @@ impl<'a> Maker<'a> {
             };
             let mut sequence = number / tables * step.of(&Draw::Sequence);
             for _ in 0..step.times {
-                self.draw_step(step, group, &mut numbers, &mut texts, &mut unique, &mut sequence);
+                let turn = (group, number);
+                self.draw_step(step, turn, &mut numbers, &mut texts, &mut unique, &mut sequence);
                 for (call, parameters) in step.calls.iter().zip(&self.parameters) {
                     let table = call.on_table.then_some(table as u32);
                     let row = RowOf::Statement { statement: call.statement, table };
@@ -144,7 +145,7 @@ impl<'a> Maker<'a> {
     fn draw_step(
         &mut self,
         step: &Step,
-        group: &Group,
+        (group, number): (&Group, u64),
         numbers: &mut Stream,
         texts: &mut Stream,
         unique: &mut u64,
@@ -169,7 +170,7 @@ impl<'a> Maker<'a> {
                         *sequence += 1;
                         Value::Number(*sequence as i64)
                     }
-                    _ => Value::Number(number_of(self.spec, draw, group, numbers)),
+                    _ => Value::Number(number_of(self.spec, draw, (group, number), numbers)),
                 };
                 self.values.push(value);
             }
@@ -209,7 +210,9 @@ impl<'a> Maker<'a> {
                             fill(template, &mut texts, &mut text);
                             parameters.push(&text);
                         }
-                        Some(draw) => parameters.push_number(number_of(spec, draw, group, &mut numbers)),
+                        Some(draw) => {
+                            parameters.push_number(number_of(spec, draw, (group, row), &mut numbers))
+                        }
                     }
                 }
             }
@@ -220,10 +223,16 @@ impl<'a> Maker<'a> {
     }
 }
 
-fn number_of(spec: &OltpSpec, draw: &Draw, group: &Group, rng: &mut Stream) -> i64 {
+/// The number of a draw, for transaction (row of a load) `turn`.
+fn number_of(spec: &OltpSpec, draw: &Draw, (group, turn): (&Group, u64), rng: &mut Stream) -> i64 {
     match draw {
         Draw::Row => spec.rand.draw(rng, 1, group.drawn_rows as i64),
-        Draw::Value { low, high } => spec.rand.draw(rng, *low, *high),
+        Draw::Value { low, high, parts } => {
+            let bound =
+                |part: u64| low + (i128::from(high - low) * i128::from(part) / i128::from(*parts)) as i64;
+            let part = turn % parts;
+            spec.rand.draw(rng, bound(part), bound(part + 1))
+        }
         Draw::Uniform { low, high } => {
             low.wrapping_add(rng.between(0, high.wrapping_sub(*low) as u64) as i64)
         }

@@ -66,7 +66,14 @@ enum Draw {
     /// The number of a row of the table, by `rand-type`.
     Row,
     /// A number of a range, by `rand-type`.
-    Value { low: i64, high: i64 },
+    Value {
+        /// The least.
+        low: i64,
+        /// The greatest.
+        high: i64,
+        /// The range is cut into so many parts, of which transactions (rows of a load) take turns.
+        parts: u64,
+    },
     /// A number of a range, every one alike.
     Uniform { low: i64, high: i64 },
     /// A template: `#` is a digit, `@` a letter.

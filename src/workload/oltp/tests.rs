@@ -52,6 +52,28 @@ fn every_built_in_workload_is_accepted_without_a_doubt() {
 }
 
 #[test]
+fn lists_draw_from_segments_of_the_table_in_turn_as_sysbenchs_threads_do() {
+    for test in ["select_random_points", "select_random_ranges"] {
+        let pairs = [("table-size", "1000"), ("segments", "4"), ("delta", "0")];
+        let pairs = if test.ends_with("points") { &pairs[..2] } else { &pairs[..] };
+        let spec = builtin(test, pairs).unwrap();
+        for number in 0..400 {
+            let rows = transaction(&spec, 1, number);
+            let drawn = rows[0]
+                .split(['(', ')'])
+                .nth(1)
+                .unwrap()
+                .split(',')
+                .map(|value| value.parse::<u64>().unwrap());
+            let from = number % 4 * 250;
+            drawn.for_each(|value| assert!((from..=from + 250).contains(&value), "{test} {number}: {value}"));
+        }
+    }
+    let refused = builtin("select_random_points", &[("table-size", "10"), ("segments", "16")]).unwrap_err();
+    assert!(refused.to_string().contains("0 to 10 cannot be cut into 16 parts"), "{refused}");
+}
+
+#[test]
 fn the_transactions_are_those_of_sysbench() {
     let names = |name: &str, pairs: &[(&str, &str)]| -> Vec<String> {
         let spec = builtin(name, pairs).unwrap();
