@@ -214,9 +214,16 @@ fn what_is_not_honoured_is_named_and_mistakes_are_refused() {
     let folder = Folder::new();
     let warned = folder.ok(
         "load basic -P workloads/workloada -threads 1 -p warmuptime=5 -p pg.host=s3cret -p recordcuont=5 \
-         -p measurementtype=raw -p silence=false",
+         -p measurementtype=raw -p silence=false -p dataintegrity=true",
     );
-    for name in ["warmuptime", "pg.host", "measurementtype", "silence", "recordcuont"] {
+    for name in [
+        "dataintegrity (-p) has no effect",
+        "warmuptime",
+        "pg.host",
+        "measurementtype",
+        "silence",
+        "recordcuont",
+    ] {
         assert!(warned.err.contains(name), "{name}: {}", warned.err);
     }
     assert!(!warned.err.contains("s3cret"), "{}", warned.err);
