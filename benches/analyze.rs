@@ -13,6 +13,7 @@ use std::time::Instant;
 use ycsb_trace::analyze::{Options, analyze};
 use ycsb_trace::op::{NEVER_NS, OpKind, Sample, Status};
 use ycsb_trace::rng::mix;
+use ycsb_trace::trace::RESULT_VERSION;
 use ycsb_trace::trace::meta::RunMeta;
 use ycsb_trace::trace::runs::RunWriter;
 
@@ -53,7 +54,7 @@ fn main() {
 /// Two kinds, 0.1 % failures, latencies over four powers of ten.
 fn write(folder: &Path) -> std::path::PathBuf {
     let meta = serde_json::json!({
-        "kind": "result", "format_version": 1, "generator": "bench", "run_id": "bench", "trace": "bench",
+        "kind": "result", "format_version": RESULT_VERSION, "generator": "bench", "run_id": "bench", "trace": "bench",
         "trace_hash": "0", "phase": "run", "trace_rows": ROWS, "db": "sim", "config": {}, "sessions": 1, "lanes": 1,
         "server": { "address": "", "version": "", "settings": {} }, "pace": "rate", "target_per_second": 100_000.0,
         "speed": 1.0, "order": "none", "host": { "name": "", "system": "", "cpus": 2 }, "started_at": "",

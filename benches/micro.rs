@@ -18,6 +18,7 @@ use ycsb_trace::replay::pace::Pace;
 use ycsb_trace::replay::stop::Stop;
 use ycsb_trace::replay::{Order, ReplayPlan, replay};
 use ycsb_trace::rng::{Purpose, Stream, mix};
+use ycsb_trace::trace::RESULT_VERSION;
 use ycsb_trace::trace::meta::Phase;
 use ycsb_trace::trace::ops::TraceReader;
 use ycsb_trace::trace::runs::RunWriter;
@@ -152,7 +153,7 @@ fn samples() -> Vec<Sample> {
 
 fn write_result(folder: &Path, samples: &[Sample]) -> PathBuf {
     let meta = serde_json::json!({
-        "kind": "result", "format_version": 1, "generator": "bench", "run_id": "bench", "trace": "bench",
+        "kind": "result", "format_version": RESULT_VERSION, "generator": "bench", "run_id": "bench", "trace": "bench",
         "trace_hash": "0", "phase": "run", "trace_rows": OPS, "db": "sim", "config": {}, "sessions": 16, "lanes": 1,
         "server": { "address": "", "version": "", "settings": {} }, "pace": "rate", "target_per_second": 100_000.0,
         "speed": 1.0, "order": "none", "host": { "name": "", "system": "", "cpus": 2 }, "started_at": "",
