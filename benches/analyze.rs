@@ -6,15 +6,17 @@
 //! `analysis/sql/percentiles.sql`, which computes the same numbers as we do (failures and all ops
 //! together included) and takes minutes.
 
+#[path = "support/result.rs"]
+mod result;
+
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
+use result::footer;
 use ycsb_trace::analyze::{Options, analyze};
 use ycsb_trace::op::{NEVER_NS, OpKind, Sample, Status};
 use ycsb_trace::rng::mix;
-use ycsb_trace::trace::RESULT_VERSION;
-use ycsb_trace::trace::meta::RunMeta;
 use ycsb_trace::trace::runs::RunWriter;
 
 const ROWS: u64 = 10_000_000;
@@ -53,16 +55,7 @@ fn main() {
 
 /// Two kinds, 0.1 % failures, latencies over four powers of ten.
 fn write(folder: &Path) -> std::path::PathBuf {
-    let meta = serde_json::json!({
-        "kind": "result", "format_version": RESULT_VERSION, "generator": "bench", "run_id": "bench", "trace": "bench",
-        "trace_hash": "0", "phase": "run", "trace_rows": ROWS, "db": "sim", "config": {}, "sessions": 1, "lanes": 1,
-        "server": { "address": "", "version": "", "settings": {} }, "pace": "rate", "target_per_second": 100_000.0,
-        "speed": 1.0, "order": "none", "host": { "name": "", "system": "", "cpus": 2 }, "started_at": "",
-        "elapsed_ns": 0, "ended_because": "", "complete": true, "interrupted": false, "rows": ROWS,
-        "counts": { "READ": { "ERROR": 1 } }, "errors": [], "recorder_stalls": 0, "histograms": [],
-        "overhead": { "clock_read_ns": 0, "wake_late_p50_ns": 0, "wake_late_p99_ns": 0 },
-    });
-    let mut meta: RunMeta = serde_json::from_value(meta).expect("a footer");
+    let mut meta = footer(ROWS, 1);
     let mut writer = RunWriter::create(folder, &mut meta).expect("a writable folder");
     let mut samples = Vec::new();
     for op_id in 0..ROWS {

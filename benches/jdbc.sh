@@ -37,7 +37,7 @@ replay --phase load --threads 4
 rows() { # SECONDS
     rm -rf out
     replay --phase run --threads "$connections" --duration "${1}s"
-    "$program" inspect --json out/*.parquet | python3 -c 'import json, sys; print(json.load(sys.stdin)["rows"])'
+    rate_of out | cut -d ' ' -f 2
 }
 for round in $(seq "$rounds"); do
     theirs=$(java -Xmx512m -cp "$jar" "$plain" "$url" bench "$connections" "$seconds" "$records")

@@ -4,25 +4,24 @@
 //!     cargo bench --bench micro [FILTER]
 //!     cargo test --bench micro        # each once, so that they cannot rot: what CI does
 
+#[path = "support/result.rs"]
+mod result;
+#[path = "support/sim.rs"]
+mod sim;
+
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
-use ycsb_trace::driver::{Preparation, Target, sim::Sim};
-use ycsb_trace::generate::{GenPlan, ValueMode, generate};
+use ycsb_trace::generate::ValueMode;
 use ycsb_trace::op::{NEVER_NS, OpKind, Sample, Status};
 use ycsb_trace::record;
 use ycsb_trace::replay::pace::Pace;
-use ycsb_trace::replay::stop::Stop;
-use ycsb_trace::replay::{Order, ReplayPlan, replay};
 use ycsb_trace::rng::{Purpose, Stream, mix};
-use ycsb_trace::trace::RESULT_VERSION;
 use ycsb_trace::trace::meta::Phase;
 use ycsb_trace::trace::ops::TraceReader;
 use ycsb_trace::trace::runs::RunWriter;
-use ycsb_trace::workload::{Horizon, Properties, WorkloadSpec, builtin};
+use ycsb_trace::workload::{Horizon, WorkloadSpec};
 
 /// The program's own.
 #[global_allocator]
@@ -35,22 +34,14 @@ fn main() {
 const OPS: u64 = 65_536;
 
 fn spec(workload: &str, distribution: &str) -> WorkloadSpec {
-    let found = builtin::find(workload).expect("a built-in workload");
-    let mut properties = Properties::new();
-    properties.add_file(&found.label, &found.bytes).expect("well-formed");
-    properties.set("recordcount", "100000");
-    properties.set("operationcount", &OPS.to_string());
-    properties.set("requestdistribution", distribution);
-    WorkloadSpec::from_properties(workload, &properties, true, true).expect("a workload").0
+    let operations = OPS.to_string();
+    let properties =
+        [("recordcount", "100000"), ("operationcount", &operations), ("requestdistribution", distribution)];
+    sim::spec(workload, &properties)
 }
 
-fn write_trace(folder: &Path, workload: &str, values: ValueMode, phase: Phase) -> PathBuf {
-    let spec = spec(workload, "zipfian");
-    let plan =
-        GenPlan { spec: &spec, seed: 1, phase, values, arrival: None, jobs: 1, shard: None, load_hash: None };
-    let path = folder.join(plan.file_name());
-    generate(&plan, &path, &AtomicBool::new(false), |_| ()).expect("a trace").expect("not stopped");
-    path
+fn write_trace(folder: &Path, workload: &str) -> PathBuf {
+    sim::write_trace(folder, &spec(workload, "zipfian"), Phase::Run, ValueMode::Seeded, 1)
 }
 
 #[divan::bench(args = ["uniform", "zipfian", "latest", "hotspot", "exponential", "sequential"])]
@@ -77,14 +68,14 @@ fn make_a_value(bencher: Bencher) {
 #[divan::bench(args = ["workloada", "workloadc"])]
 fn generate_seeded(bencher: Bencher, workload: &str) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let write = || write_trace(folder.path(), workload, ValueMode::Seeded, Phase::Run);
+    let write = || write_trace(folder.path(), workload);
     bencher.counter(ItemsCount::new(OPS)).bench_local(write);
 }
 
 #[divan::bench(args = ["workloada", "workloadc"])]
 fn decode_a_trace(bencher: Bencher, workload: &str) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = write_trace(folder.path(), workload, ValueMode::Seeded, Phase::Run);
+    let path = write_trace(folder.path(), workload);
     bencher.counter(ItemsCount::new(OPS)).bench_local(|| {
         let mut reader = TraceReader::open(&path).expect("a trace");
         while let Some(block) = reader.next_block().expect("a block") {
@@ -97,30 +88,9 @@ fn decode_a_trace(bencher: Bencher, workload: &str) {
 #[divan::bench(args = ["workloada", "workloadc"])]
 fn claim_and_log(bencher: Bencher, workload: &str) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let plan = ReplayPlan {
-        trace: write_trace(folder.path(), workload, ValueMode::Seeded, Phase::Run),
-        target: Target { db: "sim".to_owned(), sessions: 1, seed: 1, ..Target::default() },
-        table: None,
-        preparation: Preparation::UseExisting,
-        sessions: 1,
-        lanes: 1,
-        pace: Pace::Unpaced,
-        target_per_second: None,
-        speed: 1.0,
-        order: Order::Deps,
-        retries: 0,
-        op_timeout: None,
-        drop_late: None,
-        rmw: Default::default(),
-        load_batch: 1,
-        verification: None,
-        results: folder.path().join("results"),
-        time_limit: None,
-        interval: std::time::Duration::from_secs(1),
-        config: Default::default(),
-    };
+    let trace = write_trace(folder.path(), workload);
     bencher.counter(ItemsCount::new(OPS)).bench_local(|| {
-        let finished = replay::<Sim>(&plan, &Arc::new(Stop::default()), |_| ()).expect("a replay");
+        let finished = sim::run(folder.path(), &trace, Pace::Unpaced, 1, 1);
         std::fs::remove_file(finished.path).expect("our own result");
     });
 }
@@ -152,16 +122,7 @@ fn samples() -> Vec<Sample> {
 }
 
 fn write_result(folder: &Path, samples: &[Sample]) -> PathBuf {
-    let meta = serde_json::json!({
-        "kind": "result", "format_version": RESULT_VERSION, "generator": "bench", "run_id": "bench", "trace": "bench",
-        "trace_hash": "0", "phase": "run", "trace_rows": OPS, "db": "sim", "config": {}, "sessions": 16, "lanes": 1,
-        "server": { "address": "", "version": "", "settings": {} }, "pace": "rate", "target_per_second": 100_000.0,
-        "speed": 1.0, "order": "none", "host": { "name": "", "system": "", "cpus": 2 }, "started_at": "",
-        "elapsed_ns": 0, "ended_because": "", "complete": true, "interrupted": false, "rows": OPS,
-        "counts": {}, "errors": [], "recorder_stalls": 0, "histograms": [],
-        "overhead": { "clock_read_ns": 0, "wake_late_p50_ns": 0, "wake_late_p99_ns": 0 },
-    });
-    let mut meta = serde_json::from_value(meta).expect("a footer");
+    let mut meta = result::footer(OPS, 16);
     let mut writer = RunWriter::create(folder, &mut meta).expect("a writable folder");
     samples.chunks(8192).for_each(|batch| writer.write(batch, &[]).expect("writable"));
     writer.finish(&meta).expect("writable")

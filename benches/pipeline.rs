@@ -5,19 +5,19 @@
 //!
 //! Absolute numbers depend on the machine and its mood; compare the ratios within one run.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+#[path = "support/sim.rs"]
+mod sim;
 
-use ycsb_trace::driver::{Preparation, Target, sim::Sim};
-use ycsb_trace::generate::{GenPlan, ValueMode, generate};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use sim::run;
+use ycsb_trace::clock::process_cpu_ns;
+use ycsb_trace::generate::ValueMode;
 use ycsb_trace::replay::pace::{Pace, Rate};
-use ycsb_trace::replay::stop::Stop;
-use ycsb_trace::replay::{Finished, Order, ReplayPlan, replay};
 use ycsb_trace::trace::meta::Phase;
 use ycsb_trace::trace::ops::TraceReader;
-use ycsb_trace::workload::{Properties, WorkloadSpec, builtin};
+use ycsb_trace::workload::WorkloadSpec;
 
 /// The program's own.
 #[global_allocator]
@@ -38,14 +38,10 @@ fn main() {
 }
 
 fn spec(workload: &str, records: u64, ops: u64) -> WorkloadSpec {
-    let found = builtin::find(workload).expect("a built-in workload");
-    let mut properties = Properties::new();
-    properties.add_file(&found.label, &found.bytes).expect("well-formed");
-    properties.set("recordcount", &records.to_string());
-    properties.set("operationcount", &ops.to_string());
-    WorkloadSpec::from_properties(workload, &properties, true, true).expect("a workload").0
+    sim::spec(workload, &[("recordcount", &records.to_string()), ("operationcount", &ops.to_string())])
 }
 
+/// A trace, and the seconds it took.
 fn write_trace(
     folder: &Path,
     spec: &WorkloadSpec,
@@ -53,11 +49,8 @@ fn write_trace(
     values: ValueMode,
     jobs: usize,
 ) -> (PathBuf, f64) {
-    let plan = GenPlan { spec, seed: 1, phase, values, arrival: None, jobs, shard: None, load_hash: None };
-    let path = folder.join(format!("{}-{}", values.name(), plan.file_name()));
     let began = Instant::now();
-    generate(&plan, &path, &AtomicBool::new(false), |_| ()).expect("a trace").expect("not stopped");
-    (path, began.elapsed().as_secs_f64())
+    (sim::write_trace(folder, spec, phase, values, jobs), began.elapsed().as_secs_f64())
 }
 
 /// Generation on one core, and against zstd level 1 compressing the same values.
@@ -95,32 +88,6 @@ fn bench_gen(folder: &Path) {
             compressed as f64 * 100.0 / values.len() as f64
         );
     }
-}
-
-fn run(folder: &Path, trace: &Path, pace: Pace, sessions: u32, lanes: u32) -> Finished {
-    let plan = ReplayPlan {
-        trace: trace.to_owned(),
-        target: Target { db: "sim".to_owned(), sessions, seed: 1, ..Target::default() },
-        table: None,
-        preparation: Preparation::UseExisting,
-        sessions,
-        lanes,
-        pace,
-        target_per_second: None,
-        speed: 1.0,
-        order: Order::Deps,
-        retries: 0,
-        op_timeout: None,
-        drop_late: None,
-        rmw: Default::default(),
-        load_batch: 1,
-        verification: None,
-        results: folder.join("results"),
-        time_limit: None,
-        interval: Duration::from_secs(1),
-        config: Default::default(),
-    };
-    replay::<Sim>(&plan, &Arc::new(Stop::default()), |_| ()).expect("a replay")
 }
 
 /// The loop with no database under it, every operation logged and on disk.
@@ -192,11 +159,7 @@ fn bench_size(folder: &Path) {
 /// CPU time of this process so far, in seconds: it says what an operation costs even on a machine
 /// that is busy with something else.
 fn cpu_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks = |field: usize| fields.get(field).and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
-    // Linux counts in hundredths of a second.
-    (ticks(11) + ticks(12)) / 100.0
+    process_cpu_ns() as f64 / 1e9
 }
 
 fn peak_memory_mb() -> u64 {

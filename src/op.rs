@@ -443,6 +443,12 @@ impl Outcome {
         let failure = Failure { code: code.into(), message: message.into(), recovery };
         Outcome { status, rows: 0, failure: Some(Box::new(failure)) }
     }
+
+    /// The operation itself is wrong: a driver refuses it before it is sent.
+    #[cold]
+    pub fn rejected(message: impl Into<String>) -> Outcome {
+        Outcome::failed(Status::Rejected, Recovery::Fatal, "", message)
+    }
 }
 
 /// Everything kept about one executed operation: one row of a result file. Times are nanoseconds

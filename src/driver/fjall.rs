@@ -269,7 +269,7 @@ impl<'a> Row<'a> {
 
     #[cold]
     fn of_other_layout() -> Outcome {
-        rejected("the stored row does not have the fields of the table")
+        Outcome::rejected("the stored row does not have the fields of the table")
     }
 
     fn fields(&self) -> impl Iterator<Item = Option<&'a [u8]>> {
@@ -320,7 +320,7 @@ impl FjallSession {
     fn check_fields(&self, fields: &[Field<'_>]) -> Result<(), Outcome> {
         match fields.iter().find(|field| field.number as usize >= self.field_count) {
             None => Ok(()),
-            Some(field) => Err(rejected(format!(
+            Some(field) => Err(Outcome::rejected(format!(
                 "field number {} is beyond the {} fields of the table",
                 field.number, self.field_count
             ))),
@@ -342,12 +342,12 @@ impl FjallSession {
     fn try_scan<R: Rows>(&self, op: &Op<'_>, rows: &mut R) -> Result<Outcome, Outcome> {
         self.check_fields(op.fields)?;
         if op.key.len() > *KEY_BYTES.end() {
-            return Err(rejected("the start key is longer than a key can be"));
+            return Err(Outcome::rejected("the start key is longer than a key can be"));
         }
         let mut count = 0;
         for entry in self.keyspace.range(op.key..).take(op.scan_len as usize) {
             let (key, value) = entry.into_inner().map_err(failure)?;
-            let key = str::from_utf8(&key).map_err(|_| rejected("a stored key is not text"))?;
+            let key = str::from_utf8(&key).map_err(|_| Outcome::rejected("a stored key is not text"))?;
             Row::parse(&value, self.field_count)?.answer(key, op.fields, rows);
             count += 1;
         }
@@ -357,7 +357,7 @@ impl FjallSession {
     fn try_insert(&mut self, op: &Op<'_>) -> Result<Outcome, Outcome> {
         self.check_fields(op.fields)?;
         if !is_key(op.key) {
-            return Err(rejected(format!("a key has {KEY_BYTES:?} bytes, not {}", op.key.len())));
+            return Err(Outcome::rejected(format!("a key has {KEY_BYTES:?} bytes, not {}", op.key.len())));
         }
         self.row.clear();
         for number in 0..self.field_count {
@@ -376,7 +376,7 @@ impl FjallSession {
     fn try_update<R: Rows>(&mut self, op: &Op<'_>, rows: Option<&mut R>) -> Result<Outcome, Outcome> {
         self.check_fields(op.fields)?;
         if op.fields.is_empty() {
-            return Err(rejected("an update without fields changes nothing"));
+            return Err(Outcome::rejected("an update without fields changes nothing"));
         }
         if !is_key(op.key) {
             return Ok(Outcome::bare(Status::NotFound));
@@ -456,11 +456,6 @@ const KEY_BYTES: RangeInclusive<usize> = 1..=65_535;
 /// Can there be such a row at all?
 fn is_key(key: &str) -> bool {
     KEY_BYTES.contains(&key.len())
-}
-
-#[cold]
-fn rejected(message: impl Into<String>) -> Outcome {
-    Outcome::failed(Status::Rejected, Recovery::Fatal, "", message)
 }
 
 #[cold]

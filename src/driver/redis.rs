@@ -660,10 +660,6 @@ fn classify(code: &str) -> (Status, Recovery) {
     }
 }
 
-fn rejected(message: impl Into<String>) -> Outcome {
-    Outcome::failed(Status::Rejected, Recovery::Fatal, "", message)
-}
-
 impl RedisSession {
     /// A failure of a request; `wrote` if it was a write that may have reached the server.
     #[cold]
@@ -718,7 +714,7 @@ impl RedisSession {
     fn name(&self, field: &Field<'_>) -> Result<&str, Outcome> {
         let name = self.fields.get(field.number as usize).map(String::as_str);
         name.ok_or_else(|| {
-            rejected(format!("field number {} is beyond the {} fields", field.number, self.fields.len()))
+            Outcome::rejected(format!("field number {} is beyond the {} fields", field.number, self.fields.len()))
         })
     }
 
@@ -805,7 +801,7 @@ impl RedisSession {
     async fn insert_row(&mut self, op: &Op<'_>) -> Result<bool, Outcome> {
         self.check(op.fields)?;
         if op.fields.is_empty() {
-            return Err(rejected("a hash without fields does not exist"));
+            return Err(Outcome::rejected("a hash without fields does not exist"));
         }
         let (row, index) = (self.keys.row(op.key), self.keys.index.clone());
         let score = self.keys.score(op.key);
@@ -835,7 +831,7 @@ impl RedisSession {
     async fn update_row(&mut self, op: &Op<'_>) -> Result<bool, Outcome> {
         self.check(op.fields)?;
         if op.fields.is_empty() {
-            return Err(rejected("an update without fields changes nothing"));
+            return Err(Outcome::rejected("an update without fields changes nothing"));
         }
         let row = self.keys.row(op.key);
         let fields = self.pairs(op.fields);
@@ -872,7 +868,7 @@ impl RedisSession {
     async fn modify_row<R: Rows>(&mut self, op: &Op<'_>, rows: &mut R) -> Result<bool, Outcome> {
         self.check(op.fields)?;
         if op.fields.is_empty() {
-            return Err(rejected("an update without fields changes nothing"));
+            return Err(Outcome::rejected("an update without fields changes nothing"));
         }
         let row = self.keys.row(op.key);
         let (names, fields) = (self.fields.clone(), self.pairs(op.fields));

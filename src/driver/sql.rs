@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::{KEY, TableSpec};
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use crate::op::Op;
 use crate::op::{Field, OpKind, Outcome, Recovery, Status};
 
 /// How a database writes the parameters of a statement.
@@ -125,6 +127,13 @@ pub fn insert_rows(
         text.push(')');
     }
     Ok(text)
+}
+
+/// The parameters of [`insert_rows`].
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub fn insert_values<'a>(ops: &'a [Op<'a>]) -> impl Iterator<Item = &'a [u8]> {
+    ops.iter()
+        .flat_map(|op| std::iter::once(op.key.as_bytes()).chain(op.fields.iter().map(|field| field.value)))
 }
 
 /// The outcome of an operation on one row, by the number of rows it found.

@@ -437,7 +437,7 @@ impl SqliteSession {
         if self.statements.get(kind, fields).is_none() {
             let numbers = sql::numbers(fields);
             let text = sql::statement(&self.table, WORDING, kind, &numbers)
-                .map_err(|message| Outcome::failed(Status::Rejected, Recovery::Fatal, "", message))?;
+                .map_err(Outcome::rejected)?;
             self.keep(kind, numbers, text);
         }
         Ok(())
@@ -526,7 +526,7 @@ impl Session for SqliteSession {
             let fields = ops.first().map_or(&[][..], |op| op.fields);
             match sql::insert_rows(&self.table, WORDING, &sql::numbers(fields), ops.len()) {
                 Ok(text) => self.batch_text = Some((ops.len(), text)),
-                Err(message) => return Outcome::failed(Status::Rejected, Recovery::Fatal, "", message),
+                Err(message) => return Outcome::rejected(message),
             }
         }
         self.insert_rows(ops).map_or_else(|error| failure(&error), Outcome::ok)

@@ -30,6 +30,20 @@ fn nodes(name: &str, count: usize) -> Proxy {
     Proxy::new(count, server().port)
 }
 
+/// Opens sessions 0, 1 … and keeps them open; how many connections each node accepted meanwhile.
+async fn connect(
+    driver: &Postgres,
+    count: u32,
+    proxy: &Proxy,
+    sessions: &mut Vec<<Postgres as Driver>::Session>,
+) -> Vec<usize> {
+    let before = proxy.accepted();
+    for number in 0..count {
+        sessions.push(driver.connect(&table(), number).await.unwrap());
+    }
+    proxy.accepted().iter().zip(&before).map(|(now, before)| now - before).collect()
+}
+
 #[test]
 fn sessions_are_spread_over_the_nodes_in_turn() {
     let proxy = nodes("spread", 3);
@@ -37,21 +51,15 @@ fn sessions_are_spread_over_the_nodes_in_turn() {
         let driver: Postgres = open(&target("cockroach", &url(&proxy, "spread", "")));
         let info = driver.prepare(&table(), Preparation::CreateIfEmpty).await.unwrap();
         assert!(info.settings["hosts"].ends_with("(RoundRobin)"), "{:?}", info.settings);
-        let before = proxy.accepted();
         let mut sessions = Vec::new();
-        for number in 0..6 {
-            sessions.push(driver.connect(&table(), number).await.unwrap());
-        }
-        let by_node: Vec<_> =
-            proxy.accepted().iter().zip(&before).map(|(now, before)| now - before).collect();
-        assert_eq!(by_node, [2, 2, 2]);
+        assert_eq!(connect(&driver, 6, &proxy, &mut sessions).await, [2, 2, 2]);
         let in_order: Postgres =
             open(&target("cockroach", &url(&proxy, "spread", "load_balance_hosts=disable")));
-        let before = proxy.accepted();
-        for number in 0..3 {
-            sessions.push(in_order.connect(&table(), number).await.unwrap());
-        }
-        assert_eq!(proxy.accepted()[0] - before[0], 3, "libpq's order, if that is asked for");
+        assert_eq!(
+            connect(&in_order, 3, &proxy, &mut sessions).await[0],
+            3,
+            "libpq's order, if that is asked for"
+        );
     });
 }
 
@@ -129,27 +137,15 @@ fn yugabytes_nodes_are_found_by_asking_one_of_them() {
         assert!(info.settings["load_balance"].starts_with("by yb_servers(): "), "{:?}", info.settings);
         assert!(!info.settings.contains_key("dialect_note"), "{:?}", info.settings);
         assert!(proxy.has_seen("PRIMARY KEY (YCSB_KEY ASC)) SPLIT AT VALUES (('user10'), ('user14')"));
-        let before = proxy.accepted();
         let mut sessions = Vec::new();
-        for number in 0..6 {
-            sessions.push(driver.connect(&table(), number).await.unwrap());
-        }
-        let by_node: Vec<_> =
-            proxy.accepted().iter().zip(&before).map(|(now, before)| now - before).collect();
-        assert_eq!(by_node, [2, 2, 2]);
+        assert_eq!(connect(&driver, 6, &proxy, &mut sessions).await, [2, 2, 2]);
 
         let near: Postgres =
             open(&target("yugabyte", &format!("{first}&topology_keys=cloud.region.b:1,cloud.region.c:2")));
         near.prepare(&table(), Preparation::UseExisting).await.unwrap();
-        let before = proxy.accepted();
-        for number in 0..3 {
-            sessions.push(near.connect(&table(), number).await.unwrap());
-        }
-        assert_eq!(proxy.accepted()[1] - before[1], 3, "zone b comes first");
+        assert_eq!(connect(&near, 3, &proxy, &mut sessions).await[1], 3, "zone b comes first");
         proxy.door(1, Door::Closed);
-        let before = proxy.accepted();
-        sessions.push(near.connect(&table(), 0).await.unwrap());
-        assert_eq!(proxy.accepted()[2] - before[2], 1, "then zone c");
+        assert_eq!(connect(&near, 1, &proxy, &mut sessions).await[2], 1, "then zone c");
     });
 }
 

@@ -102,6 +102,11 @@ fn results(ran: &Ran, folder: &Folder) -> Vec<Result> {
     ran.results(folder).iter().map(|path| Result::read(path)).collect()
 }
 
+/// The result of the last phase that ran.
+fn run_of(ran: &Ran, folder: &Folder) -> Result {
+    results(ran, folder).pop().expect("a run")
+}
+
 /// Where a test's tables are.
 struct Place {
     db: &'static str,
@@ -284,7 +289,7 @@ fn under_real_conflicts_nothing_is_lost_and_nothing_is_done_twice() {
     let serializable = "counter --threads 6 -p pg.options=-cdefault_transaction_isolation=serializable";
     // Some fail, and what they did is taken back: only what committed counts.
     let ran = place.replay(&folder, &format!("{serializable} --drop --max-error-rate 1")).expect_code(0);
-    let run = results(&ran, &folder).pop().expect("a run");
+    let run = run_of(&ran, &folder);
     let ended = run.meta.transactions.expect("transactions");
     assert!(ended.failed > 0, "six sessions on two rows without a conflict: {ended:?}");
     assert_eq!(ended.retries, 0);
@@ -292,7 +297,7 @@ fn under_real_conflicts_nothing_is_lost_and_nothing_is_done_twice() {
     assert!(run.meta.errors.iter().any(|error| error.code == "40001"), "{:?}", run.meta.errors);
     // With retries every one of them succeeds in the end, once.
     let ran = place.replay(&folder, &format!("{serializable} --drop --retries 1000")).expect_code(0);
-    let run = results(&ran, &folder).pop().expect("a run");
+    let run = run_of(&ran, &folder);
     let ended = run.meta.transactions.expect("transactions");
     assert_eq!((ended.ok, ended.failed), (300, 0));
     assert!(ended.retries > 0, "{ended:?}");
@@ -311,10 +316,10 @@ fn sqlite_takes_back_what_it_refuses_when_its_lock_is_taken_late() {
     let place = Place::sqlite(&folder);
     let late = "counter --drop --threads 4 -p sqlite.begin=deferred";
     let ran = place.replay(&folder, &format!("{late} --max-error-rate 1")).expect_code(0);
-    let ended = results(&ran, &folder).pop().expect("a run").meta.transactions.expect("transactions");
+    let ended = run_of(&ran, &folder).meta.transactions.expect("transactions");
     assert_eq!(place.rows("SELECT sum(n) FROM counters"), [ended.ok.to_string()]);
     let ran = place.replay(&folder, &format!("{late} --retries 1000")).expect_code(0);
-    let ended = results(&ran, &folder).pop().expect("a run").meta.transactions.expect("transactions");
+    let ended = run_of(&ran, &folder).meta.transactions.expect("transactions");
     assert_eq!((ended.ok, ended.failed), (300, 0));
     assert_eq!(place.rows("SELECT sum(n) FROM counters"), ["300"]);
 }
@@ -341,7 +346,7 @@ fn given_up_transactions(place: &Place, hold: &dyn Fn(&dyn Fn())) {
     place.replay(&folder, "pairs --phase load").expect_code(0);
     hold(&|| {
         let limited = "pairs --phase run --threads 1 --op-timeout 400ms --retries 3 --max-error-rate 1";
-        let run = results(&place.replay(&folder, limited).expect_code(0), &folder).pop().expect("a run");
+        let run = run_of(&place.replay(&folder, limited).expect_code(0), &folder);
         for rows in run.transactions.values() {
             let ended: Vec<(&str, Status)> = rows.iter().map(|row| (row.0.as_str(), row.1)).collect();
             let expected = [
@@ -421,7 +426,7 @@ fn a_transaction_that_is_given_up_on_sqlite_leaves_its_connection_usable() {
         let limited = format!(
             "pairs --phase run --threads 1 --op-timeout 100ms --max-error-rate 1 -p sqlite.begin={begin}"
         );
-        let run = results(&place.replay(&folder, &limited).expect_code(0), &folder).pop().expect("a run");
+        let run = run_of(&place.replay(&folder, &limited).expect_code(0), &folder);
         assert_eq!(run.meta.transactions.map(|ended| (ended.ok, ended.failed)), Some((0, 4)));
         for rows in run.transactions.values() {
             assert_eq!(rows[failing].1, Status::Timeout, "{begin}: {rows:?}");
@@ -554,7 +559,7 @@ fn with_secondary_keys(place: &Place, indexes: &str, expected: &[&str]) {
         // Two sessions that delete a row and put it back could put it back twice: nothing forbids that here.
         let threads = if name == "oltp_insert" { 4 } else { 1 };
         let ran = place.replay(&folder, &format!("{name} --drop --threads {threads}")).expect_code(0);
-        let run = results(&ran, &folder).pop().expect("a run");
+        let run = run_of(&ran, &folder);
         let ended = run.meta.transactions.expect("transactions");
         assert_eq!((ended.ok, ended.failed), (40, 0), "{name} on {}: {:?}", place.db, run.meta.errors);
         assert_eq!(place.rows(indexes), expected, "{name} {options} on {}", place.db);
@@ -760,12 +765,12 @@ fn a_rate_counts_transactions_and_a_retried_one_keeps_its_intended_start() {
     let ran = sim
         .replay(&folder, "oltp_write_only --phase run -p sim.conflicts=5 --max-error-rate 1")
         .expect_code(0);
-    let run = results(&ran, &folder).pop().expect("a run");
+    let run = run_of(&ran, &folder);
     assert_eq!(run.meta.transactions.map(|ended| (ended.ok, ended.failed)), Some((40, 10)));
     // Given up late: the whole transaction, so that none is executed in part.
     let late =
         "oltp_write_only --phase run --target 100000 --drop-late 1ms -p sim.latency=5ms --max-error-rate 1";
-    let run = results(&sim.replay(&folder, late).expect_code(0), &folder).pop().expect("a run");
+    let run = run_of(&sim.replay(&folder, late).expect_code(0), &folder);
     assert!(
         run.meta.counts["BEGIN"].get("DROPPED").is_some_and(|&dropped| dropped > 0),
         "{:?}",
@@ -888,7 +893,7 @@ fn the_tests_of_sysbench_run_through_jdbc_on_h2() {
         folder.ok(&format!("gen {name} {SMALL} {several} -o traces"));
         let ran =
             place.replay(&folder, &format!("{name} --drop --threads 2 --retries 50 {h2}")).expect_code(0);
-        let run = results(&ran, &folder).pop().expect("a run");
+        let run = run_of(&ran, &folder);
         assert_eq!(run.meta.transactions.expect("transactions").ok, 40, "{name}: {:?}", run.meta.errors);
     }
 }

@@ -701,7 +701,7 @@ impl JdbcSession {
         let numbers = sql::numbers(fields);
         let text = self
             .text(kind, &numbers)
-            .map_err(|message| Outcome::failed(Status::Rejected, Recovery::Fatal, "", message))?;
+            .map_err(Outcome::rejected)?;
         self.prepare(kind, numbers, &text).map_err(|complaint| self.failure(&complaint, false))
     }
 
@@ -753,7 +753,7 @@ impl JdbcSession {
         let Some(field) = fields.iter().find(|field| str::from_utf8(field.value).is_err()) else { return Ok(()) };
         let name = &self.table.fields[field.number as usize];
         let message = format!("the value of {name} is not text in UTF-8, and JDBC binds it as text");
-        Err(Outcome::failed(Status::Rejected, Recovery::Fatal, "", message))
+        Err(Outcome::rejected(message))
     }
 
     fn change(&mut self, op: &Op<'_>, kind: OpKind, fields: &[Field<'_>]) -> Result<u32, Outcome> {

@@ -695,7 +695,7 @@ impl MySqlSession {
         }
         let numbers = sql::numbers(fields);
         let text = self.texts.of(&self.table, kind, &numbers);
-        let text = text.map_err(|message| Outcome::failed(Status::Rejected, Recovery::Fatal, "", message))?;
+        let text = text.map_err(Outcome::rejected)?;
         // Nothing of the operation has been sent yet, so a failure here is never ambiguous.
         let statement = self.conn.prep(text).await.map_err(|error| failure(&error, false))?;
         self.statements.add(kind, numbers, statement.clone());
@@ -780,18 +780,14 @@ impl MySqlSession {
             _ => {
                 let text = sql::insert_rows(&self.table, self.texts.wording(), &sql::numbers(fields), ops.len());
                 let text =
-                    text.map_err(|message| Outcome::failed(Status::Rejected, Recovery::Fatal, "", message))?;
+                    text.map_err(Outcome::rejected)?;
                 let statement = self.conn.prep(text).await.map_err(|error| failure(&error, false))?;
                 self.batch_statement = Some((ops.len(), statement.clone()));
                 statement
             }
         };
         let sent = !self.conn.is_disconnected();
-        let parameters = ops
-            .iter()
-            .flat_map(|op| std::iter::once(op.key.as_bytes()).chain(op.fields.iter().map(|field| field.value)))
-            .map(|value| Value::Bytes(value.into()))
-            .collect();
+        let parameters = sql::insert_values(ops).map(|value| Value::Bytes(value.into())).collect();
         match self.conn.exec_drop(statement, Params::Positional(parameters)).await {
             Ok(()) => Ok(self.conn.affected_rows() as u32),
             Err(error) => Err(failure(&error, sent)),

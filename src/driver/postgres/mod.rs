@@ -1007,7 +1007,7 @@ impl PostgresSession {
         let text = self
             .texts
             .statement(&self.table, kind, &numbers)
-            .map_err(|message| Outcome::failed(Status::Rejected, Recovery::Fatal, "", message))?;
+            .map_err(Outcome::rejected)?;
         // Nothing of the operation has been sent yet, so a failure here is never ambiguous.
         let statement = self.prepared(&text).await.map_err(|error| self.failure(&error, false))?;
         self.statements.add(kind, numbers, statement.clone());
@@ -1070,15 +1070,7 @@ impl PostgresSession {
                 position => fields[position - usize::from(position > key_position)].value,
             })
         });
-        let changed = async {
-            let mut answer = pin!(self.send(&statement, parameters).await?);
-            while answer.try_next().await?.is_some() {}
-            Ok(answer.rows_affected().unwrap_or(0))
-        };
-        match changed.await {
-            Ok(rows) => Ok(rows as u32),
-            Err(error) => Err(self.failure(&error, sent)),
-        }
+        self.execute(&statement, parameters, sent).await
     }
 
     async fn insert_rows(&mut self, ops: &[Op<'_>]) -> Result<u32, Outcome> {
@@ -1089,20 +1081,26 @@ impl PostgresSession {
             _ => {
                 let text = self.texts.insert_rows(&self.table, &sql::numbers(fields), ops.len());
                 let text =
-                    text.map_err(|message| Outcome::failed(Status::Rejected, Recovery::Fatal, "", message))?;
+                    text.map_err(Outcome::rejected)?;
                 let statement = self.prepared(&text).await.map_err(|error| self.failure(&error, false))?;
                 self.batch_statement = Some((ops.len(), statement.clone()));
                 statement
             }
         };
         let sent = !self.client.is_closed();
-        let parameters: Vec<Parameter<'_>> = ops
-            .iter()
-            .flat_map(|op| std::iter::once(op.key.as_bytes()).chain(op.fields.iter().map(|field| field.value)))
-            .map(Parameter::Text)
-            .collect();
+        let parameters: Vec<_> = sql::insert_values(ops).map(Parameter::Text).collect();
+        self.execute(&statement, parameters, sent).await
+    }
+
+    /// Executes a statement that changes rows; `sent` if a failure leaves it unknown whether it did.
+    #[inline]
+    async fn execute<'a, I>(&self, statement: &Prepared, parameters: I, sent: bool) -> Result<u32, Outcome>
+    where
+        I: IntoIterator<Item = Parameter<'a>>,
+        I::IntoIter: ExactSizeIterator,
+    {
         let changed = async {
-            let mut answer = pin!(self.send(&statement, parameters).await?);
+            let mut answer = pin!(self.send(statement, parameters).await?);
             while answer.try_next().await?.is_some() {}
             Ok(answer.rows_affected().unwrap_or(0))
         };

@@ -13,7 +13,7 @@ use super::{Postgres, PostgresSession, Raw};
 use crate::driver::statements::{Action, Call, Family, Prepared};
 use crate::driver::tables::{Tables, prepare_tables};
 use crate::driver::{Preparation, Rows, ServerInfo, TargetError};
-use crate::op::{Outcome, Recovery, Status};
+use crate::op::Outcome;
 use crate::statement::{ParamType, Parameters, Schema, Statements, Table};
 
 /// The statements of a trace on one connection.
@@ -174,7 +174,7 @@ impl PostgresSession {
                 prepared.params().len(),
                 call.parameters.len()
             );
-            return Err(Outcome::failed(Status::Rejected, Recovery::Fatal, "", message));
+            return Err(Outcome::rejected(message));
         }
         let types = &described.types;
         let parameters = call.parameters.iter().enumerate().map(|(position, &text)| Parameter {

@@ -152,7 +152,7 @@ fn verifier(
     root_file: Option<&Path>,
 ) -> Result<(Arc<dyn ServerCertVerifier>, String), TargetError> {
     if mode < Mode::VerifyCa {
-        return Ok((Arc::new(Anybody(provider())), String::new()));
+        return Ok((Arc::new(AnyName { chain: None, provider: provider() }), String::new()));
     }
     let mut roots = RootCertStore::empty();
     let origin = if system {
@@ -179,7 +179,7 @@ fn verifier(
         .map_err(|cause| TargetError::Request(format!("no certificate can be verified with {origin}: {cause}")))?;
     let verifier: Arc<dyn ServerCertVerifier> = match mode {
         Mode::VerifyFull => verifier,
-        _ => Arc::new(AnyName(verifier)),
+        _ => Arc::new(AnyName { chain: Some(verifier), provider: provider() }),
     };
     Ok((verifier, origin))
 }
@@ -253,51 +253,15 @@ fn only_for_its_owner(key: &Path) -> Result<(), TargetError> {
     Ok(())
 }
 
-/// Believes every certificate; that its owner holds the key is still checked.
+/// Believes a certificate whatever the host, if its chain is good, or any at all; that its owner holds the
+/// key is still checked. The chain is checked before the name, so a complaint about the name means that the
+/// chain is good.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, cert, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, cert, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+struct AnyName {
+    /// Checks the chain; without it every certificate is believed.
+    chain: Option<Arc<WebPkiServerVerifier>>,
+    provider: Arc<CryptoProvider>,
 }
-
-/// Believes a certificate of ours for whatever host. The chain is checked before the name, so a
-/// complaint about the name means that the chain is good.
-#[derive(Debug)]
-struct AnyName(Arc<WebPkiServerVerifier>);
 
 impl ServerCertVerifier for AnyName {
     fn verify_server_cert(
@@ -308,7 +272,8 @@ impl ServerCertVerifier for AnyName {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        match self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+        let Some(chain) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
+        match chain.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),
@@ -322,7 +287,8 @@ impl ServerCertVerifier for AnyName {
         cert: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, cert, signed)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, cert, signed, algorithms)
     }
 
     fn verify_tls13_signature(
@@ -331,11 +297,12 @@ impl ServerCertVerifier for AnyName {
         cert: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, cert, signed)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, cert, signed, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 

@@ -770,7 +770,7 @@ impl RiakSession {
         match fields.iter().find(|field| field.number as usize >= self.names.len()) {
             Some(field) => {
                 let message = format!("field number {} is beyond the {} fields of {}", field.number, self.names.len(), self.table.name);
-                Err(Outcome::failed(Status::Rejected, Recovery::Fatal, "", message))
+                Err(Outcome::rejected(message))
             }
             None => Ok(()),
         }
@@ -925,7 +925,7 @@ impl Session for RiakSession {
             return refusal;
         }
         if op.fields.is_empty() {
-            return Outcome::failed(Status::Rejected, Recovery::Fatal, "", "an update without fields changes nothing");
+            return Outcome::rejected("an update without fields changes nothing");
         }
         match self.update_record(op).await {
             Ok(true) => Outcome::ok(1),
@@ -954,7 +954,7 @@ impl Session for RiakSession {
                 Some(number) => Some(number),
                 None => {
                     let message = format!("riak.scan=2i needs a key with a number at its end, not {:?}", op.key);
-                    return Outcome::failed(Status::Rejected, Recovery::Fatal, "", message);
+                    return Outcome::rejected(message);
                 }
             },
         };

@@ -206,7 +206,6 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "size = 3_000_000_000",
         "mine.toml:8: 3000000000 rows, but id is an int, which ends at 2147483647",
     ),
-    ("read(id)", "read(id, id)", "mine.toml:19: read has 1 parameters, but 2 are given"),
     ("WHERE id = $1", "WHERE id = $2", "mine.toml:19: read has 2 parameters, but 1 are given"),
     (
         "primary-key = [\"id\"]",
