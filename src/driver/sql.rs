@@ -131,7 +131,7 @@ pub fn insert_rows(
 
 /// The parameters of [`insert_rows`].
 #[cfg(any(feature = "postgres", feature = "mysql"))]
-pub fn insert_values<'a>(ops: &'a [Op<'a>]) -> impl Iterator<Item = &'a [u8]> {
+pub fn insert_values<'a>(ops: &'a [Op<'a>]) -> impl Iterator<Item = &'a [u8]> + Clone {
     ops.iter()
         .flat_map(|op| std::iter::once(op.key.as_bytes()).chain(op.fields.iter().map(|field| field.value)))
 }

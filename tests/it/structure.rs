@@ -59,6 +59,8 @@ const HOMES: &[(&str, &[&str])] = &[
     ("clap_mangen", &["cli"]),
     ("indicatif", &["cli"]),
     ("tokio_postgres", &["driver/postgres"]),
+    ("postgres_protocol", &["driver/postgres/wire.rs"]),
+    ("socket2", &["driver/postgres/dial.rs"]),
     ("tokio_postgres_rustls", &["driver/postgres"]),
     ("rustls_native_certs", &["driver"]),
     ("rustls", &["driver"]),

@@ -5,30 +5,34 @@
 //! Values travel as they are, in the protocol's binary format, which for text is the text: nothing
 //! is copied into a `String` on the way. A value that is not text is refused by the server (22021).
 //!
+//! tokio-postgres opens every connection (`dial.rs`) and looks after tables. The operations of a session
+//! go by a wire of their own (`wire.rs`).
+//!
 //! Scans must be in byte order. A table made here has a key column of collation "C", so that its
 //! index is in that order; for an existing table with another collation the scan says
 //! `COLLATE "C"`, and a setting of the run says that no index serves it.
 
+mod dial;
 mod settings;
 mod statements;
 mod tls;
 mod url;
+mod wire;
 
 use std::collections::HashMap;
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use bytes::{BufMut, BytesMut};
-use futures_util::{SinkExt, TryStreamExt};
 use tokio_postgres::config::SslMode;
-use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
-use tokio_postgres::{Client, Error, SimpleQueryMessage, Statement};
+use tokio_postgres::types::Type;
+use tokio_postgres::{CancelToken, Client, Config, Error, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use self::dial::{Lending, Refused};
 use self::settings::{Discovery, Place, Settings, Spread, Wanted};
 use self::tls::Mode;
+use self::wire::{Cause, Failure, Parameter, Prepared, Row, Wire};
 use super::certificates;
 use super::sql::{self, Placeholder, Statements, Wording, found, lost_connection};
 use super::statements::Call;
@@ -219,8 +223,8 @@ enum Load {
 /// A connection to it.
 #[derive(Debug)]
 pub struct PostgresSession {
-    client: Client,
-    connection: Connected,
+    wire: Wire,
+    canceller: Canceller,
     table: TableSpec,
     texts: Texts,
     statements: Statements<Prepared>,
@@ -229,19 +233,23 @@ pub struct PostgresSession {
     /// Begins a transaction (`--rmw transaction`).
     begin: &'static str,
     named_statements: bool,
-    encryption: Encryption,
     load: Load,
     /// Inserts so many rows.
     batch_statement: Option<(usize, Prepared)>,
 }
 
-/// Makes encrypted streams, for a request to cancel.
+/// What a request to cancel takes: a connection of its own to the server of the session.
 #[derive(Clone)]
-struct Encryption(MakeRustlsConnect);
+struct Canceller {
+    config: Config,
+    place: Place,
+    connector: MakeRustlsConnect,
+    token: CancelToken,
+}
 
-impl std::fmt::Debug for Encryption {
+impl std::fmt::Debug for Canceller {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Encryption")
+        write!(out, "Canceller of {}", self.place)
     }
 }
 
@@ -255,25 +263,14 @@ struct Texts {
     as_of: String,
 }
 
-/// A statement that is ready to be executed.
-#[derive(Debug, Clone)]
-enum Prepared {
-    /// The server knows it by a name.
-    Named(Statement),
-    /// Its text is sent each time.
-    Unnamed(Arc<str>),
-}
-
-/// The other half of a connection: the task that moves its bytes. It ends with the session; left to
-/// itself, it would wait for the answer to a request that nobody waits for any more.
-#[derive(Debug)]
+/// A connection that the library has opened, and the task that moves its bytes. The task ends with this;
+/// left to itself, it would wait for the answer to a request that nobody waits for any more.
 struct Connected {
-    /// Why the connection ended, once it has.
-    ending: Ending,
+    client: Client,
     task: tokio::task::AbortHandle,
+    lending: Lending,
+    canceller: Canceller,
 }
-
-type Ending = Arc<Mutex<Option<String>>>;
 
 impl Drop for Connected {
     fn drop(&mut self) {
@@ -332,9 +329,10 @@ impl Driver for Postgres {
 
     async fn prepare(&self, table: &TableSpec, preparation: Preparation) -> Result<ServerInfo, TargetError> {
         table.check_names(true)?;
-        let (client, _connection) = self.client(0).await?;
+        let connected = self.client(0).await?;
+        let client = &connected.client;
         let doing = |what: &'static str| move |error: Error| self.refused(what, &error);
-        let version = text_of(&client, "SELECT version()").await.map_err(doing("ask for the version"))?;
+        let version = text_of(client, "SELECT version()").await.map_err(doing("ask for the version"))?;
         let version = version.unwrap_or_default();
         let server = Dialect::of_server(&version);
 
@@ -343,10 +341,10 @@ impl Driver for Postgres {
             let text = format!("DROP TABLE IF EXISTS {}", table.name);
             client.batch_execute(&text).await.map_err(doing("drop the table"))?;
         }
-        let exists = !drop && self.table_exists(&client, table).await?;
+        let exists = !drop && self.table_exists(client, table).await?;
         if preparation == Preparation::CreateIfEmpty && exists {
             let text = format!("SELECT EXISTS (SELECT 1 FROM {})", table.name);
-            let answer = text_of(&client, &text).await.map_err(doing("look into the table"))?;
+            let answer = text_of(client, &text).await.map_err(doing("look into the table"))?;
             if answer.as_deref() == Some("t") {
                 return Err(TargetError::NotEmpty { table: table.name.clone(), address: self.address() });
             }
@@ -364,7 +362,7 @@ impl Driver for Postgres {
         }
 
         let mut info = ServerInfo { address: self.address(), version, ..ServerInfo::default() };
-        self.check_columns(&client, table, server, &mut info).await?;
+        self.check_columns(client, table, server, &mut info).await?;
         if server.product != self.dialect.product {
             let note =
                 format!("{} was asked for, {} answered: the table is laid out for it", self.dialect.db, server.product);
@@ -376,10 +374,10 @@ impl Driver for Postgres {
                 info.statements.entry(kind.name().to_owned()).or_insert(text);
             }
         }
-        self.note_settings(&client, &mut info).await;
-        info.settings.insert("encryption".to_owned(), self.encryption(&client).await);
+        self.note_settings(client, &mut info).await;
+        info.settings.insert("encryption".to_owned(), self.encryption(client).await);
         if self.settings.discovery.is_some() {
-            let note = self.discover(&client).await;
+            let note = self.discover(client).await;
             info.settings.insert("load_balance".to_owned(), note);
         }
         let places: Vec<_> = self.order(0).iter().map(Place::to_string).collect();
@@ -391,18 +389,18 @@ impl Driver for Postgres {
 
     async fn connect(&self, table: &TableSpec, session: u32) -> Result<PostgresSession, TargetError> {
         table.check_names(true)?;
-        let (client, connection) = self.client(session).await?;
+        let connected = self.client(session).await?;
         if let Some(discovery) = &self.settings.discovery {
             let asked = self.nodes.lock().expect("nobody panics holding it").asked;
             if asked.is_some_and(|asked| asked.elapsed() > discovery.refresh) {
-                self.discover(&client).await;
+                self.discover(&connected.client).await;
             }
         }
-        let mut session = self.session(client, connection, table.clone());
+        let mut session = self.session(connected, table.clone());
         for (kind, fields) in sql::shapes(table) {
             let text = session.texts.statement(table, kind, &fields).map_err(TargetError::Request)?;
             let statement =
-                session.prepared(&text).await.map_err(|error| self.refused("prepare a statement", &error))?;
+                session.prepared(&text).await.map_err(|failure| self.declined("prepare a statement", failure))?;
             session.statements.add(kind, fields, statement);
         }
         Ok(session)
@@ -417,8 +415,7 @@ impl Driver for Postgres {
     }
 
     async fn finish_table(&self, schema: &Schema, table: &Table) -> Result<(), TargetError> {
-        let (client, _connection) = self.client(0).await?;
-        self.finish(&client, schema, table).await
+        self.finish(&self.client(0).await?.client, schema, table).await
     }
 
     async fn connect_statements(
@@ -426,10 +423,10 @@ impl Driver for Postgres {
         statements: &crate::statement::Statements,
         session: u32,
     ) -> Result<PostgresSession, TargetError> {
-        let (client, connection) = self.client(session).await?;
-        let calls = self.prepare_statements(&client, statements).await?;
         let no_table = TableSpec { name: String::new(), fields: Vec::new(), field_length: 0, shapes: Vec::new() };
-        Ok(PostgresSession { calls: Some(calls), ..self.session(client, connection, no_table) })
+        let mut session = self.session(self.client(session).await?, no_table);
+        session.calls = Some(self.prepare_statements(&mut session.wire, statements).await?);
+        Ok(session)
     }
 }
 
@@ -489,17 +486,17 @@ impl Postgres {
     }
 
     /// A connection with nothing prepared on it.
-    fn session(&self, client: Client, connection: Connected, table: TableSpec) -> PostgresSession {
+    fn session(&self, connected: Connected, table: TableSpec) -> PostgresSession {
+        let stream = connected.lending.take().expect("it was lent to nobody else");
         PostgresSession {
-            client,
-            connection,
+            wire: Wire::new(stream),
+            canceller: connected.canceller.clone(),
             table,
             texts: self.texts(),
             statements: Statements::new(),
             calls: None,
             begin: self.settings.begin,
             named_statements: self.settings.named_statements,
-            encryption: Encryption(self.settings.tls.connector.clone()),
             load: self.load,
             batch_statement: None,
         }
@@ -537,7 +534,7 @@ impl Postgres {
     }
 
     /// Opens a connection to a server of the list and lets the current runtime drive it.
-    async fn client(&self, session: u32) -> Result<(Client, Connected), TargetError> {
+    async fn client(&self, session: u32) -> Result<Connected, TargetError> {
         let rounds: &[Wanted] = match self.settings.wanted {
             Wanted::PreferStandby => &[Wanted::Standby, Wanted::Any],
             ref other => std::slice::from_ref(other),
@@ -576,7 +573,7 @@ impl Postgres {
     }
 
     /// Opens a connection to one server, as encrypted as the mode says.
-    async fn open(&self, place: &Place, wanted: Wanted) -> Result<(Client, Connected), Refusal> {
+    async fn open(&self, place: &Place, wanted: Wanted) -> Result<Connected, Refusal> {
         let Settings { tls, config, .. } = &self.settings;
         let modes: &[SslMode] = match tls.mode {
             // Nobody listens to a socket of this machine.
@@ -593,17 +590,27 @@ impl Postgres {
         }
         let mut first_error = None;
         for mode in modes {
-            match config.ssl_mode(*mode).connect(tls.connector.clone()).await {
-                Ok((client, connection)) => {
-                    let (client, connected) = drive(client, connection);
-                    self.check(&client, place, wanted).await?;
-                    return Ok((client, connected));
+            config.ssl_mode(*mode);
+            match dial::connect(&config, place, tls.connector.clone()).await {
+                Ok((client, connection, lending)) => {
+                    let task = tokio::spawn(async move { drop(connection.await) }).abort_handle();
+                    let (connector, token) = (tls.connector.clone(), client.cancel_token());
+                    let canceller = Canceller { config, place: place.clone(), connector, token };
+                    let connected = Connected { client, task, lending, canceller };
+                    self.check(&connected.client, place, wanted).await?;
+                    return Ok(connected);
                 }
-                Err(error) => {
+                Err(refused) => {
                     // Only a server that would have it the other way is asked again.
-                    let about_encryption =
-                        error.code().is_some_and(|code| code.code() == "28000") || tls_error(&error).is_some() || is_about_tls(&error);
-                    let first = first_error.get_or_insert(error);
+                    let about_encryption = match &refused {
+                        Refused::Io(_) => false,
+                        Refused::Client(error) => {
+                            error.code().is_some_and(|code| code.code() == "28000")
+                                || tls_error(error).is_some()
+                                || is_about_tls(error)
+                        }
+                    };
+                    let first = first_error.get_or_insert(refused);
                     if !about_encryption {
                         return Err(self.unusable(place, first));
                     }
@@ -622,7 +629,7 @@ impl Postgres {
             Wanted::Primary => ("SELECT pg_is_in_recovery()", "f"),
             Wanted::Standby => ("SELECT pg_is_in_recovery()", "t"),
         };
-        let answer = text_of(client, text).await.map_err(|error| self.unusable(place, &error))?;
+        let answer = text_of(client, text).await.map_err(|error| self.unusable(place, &Refused::Client(error)))?;
         if answer.as_deref() == Some(expected) {
             return Ok(());
         }
@@ -730,13 +737,17 @@ impl Postgres {
     }
 
     /// Why there is no connection, and what to try.
-    fn unusable(&self, place: &Place, error: &Error) -> Refusal {
+    fn unusable(&self, place: &Place, refused: &Refused) -> Refusal {
         let user = self.settings.config.get_user().unwrap_or("");
         let database = self.settings.config.get_dbname().map(|name| format!("/{name}")).unwrap_or_default();
         let address = format!("{place}{database}");
-        let words = words(error);
-        let code = error.code().map_or("", |code| code.code());
-        let io = io_kind(error);
+        let (words, code, io, tls_error) = match refused {
+            Refused::Io(error) => (format!("error connecting to server: {error}"), "", Some(error.kind()), None),
+            Refused::Client(error) => {
+                let code = error.code().map_or("", |code| code.code());
+                (words(error), code, io_kind(error), tls_error(error))
+            }
+        };
         let everywhere = code.starts_with("28") || code == "3D000" || words.contains("password missing");
         let message = match code {
             "28000" if words.contains("certificate") => format!(
@@ -762,8 +773,8 @@ impl Postgres {
                 let note = self.settings.passfile_note.as_ref().map(|note| format!(" ({note})")).unwrap_or_default();
                 format!("{address} asks for the password of user {user}; give -p pg.password=… or PGPASSWORD{note}")
             }
-            "" if tls_error(error).is_some() => {
-                let complaint = tls_error(error).and_then(|cause| tls::complaint(cause, &self.settings.tls, &place.host));
+            "" if tls_error.is_some() => {
+                let complaint = tls_error.and_then(|cause| tls::complaint(cause, &self.settings.tls, &place.host));
                 match complaint {
                     Some(complaint) => format!("cannot connect to {address}: {complaint}"),
                     None => format!("cannot connect to {address}: {words}"),
@@ -793,6 +804,15 @@ impl Postgres {
     fn refused(&self, doing: &str, error: &Error) -> TargetError {
         let code = error.code().map(|code| format!(" ({})", code.code())).unwrap_or_default();
         TargetError::Unusable(format!("{} refused to {doing}: {}{code}", self.address(), words(error)))
+    }
+
+    /// The same on the wire of a session.
+    fn declined(&self, doing: &str, failure: Failure) -> TargetError {
+        let words = match failure.cause {
+            Cause::Server(code, words) => format!("{words} ({code})"),
+            Cause::Lost(words) | Cause::Request(words) => words,
+        };
+        TargetError::Unusable(format!("{} refused to {doing}: {words}", self.address()))
     }
 }
 
@@ -839,25 +859,6 @@ impl Drop for Attempt<'_> {
             nodes.failed.remove(&name);
         }
     }
-}
-
-/// Lets the current runtime move the bytes of a connection.
-fn drive<C>(client: Client, connection: C) -> (Client, Connected)
-where
-    C: Future<Output = Result<(), Error>> + Send + 'static,
-{
-    let ending = Ending::default();
-    let noted = Arc::clone(&ending);
-    let task = tokio::spawn(async move {
-        let mut connection = pin!(connection);
-        let reason = match connection.as_mut().await {
-            Ok(()) => None,
-            Err(error) => Some(words(&error)),
-        };
-        // Before the connection is dropped, and with it the requests that wait for an answer.
-        *noted.lock().expect("nobody panics holding it") = reason;
-    });
-    (client, Connected { ending, task: task.abort_handle() })
 }
 
 /// The nodes of YugabyteDB's list that sessions may use, with their priorities. A row is host, port,
@@ -990,11 +991,11 @@ fn io_kind(error: &Error) -> Option<std::io::ErrorKind> {
 
 impl PostgresSession {
     /// Makes a statement ready.
-    async fn prepared(&self, text: &str) -> Result<Prepared, Error> {
-        Ok(match self.named_statements {
-            true => Prepared::Named(self.client.prepare(text).await?),
-            false => Prepared::Unnamed(text.into()),
-        })
+    async fn prepared(&mut self, text: &str) -> Result<Prepared, Failure> {
+        match self.named_statements {
+            true => self.wire.prepare(text).await,
+            false => Ok(Prepared::Unnamed(text.into())),
+        }
     }
 
     /// The statement for this shape; one that the trace did not announce is prepared now.
@@ -1004,33 +1005,11 @@ impl PostgresSession {
             return Ok(statement.clone());
         }
         let numbers = sql::numbers(fields);
-        let text = self
-            .texts
-            .statement(&self.table, kind, &numbers)
-            .map_err(Outcome::rejected)?;
+        let text = self.texts.statement(&self.table, kind, &numbers).map_err(Outcome::rejected)?;
         // Nothing of the operation has been sent yet, so a failure here is never ambiguous.
-        let statement = self.prepared(&text).await.map_err(|error| self.failure(&error, false))?;
+        let statement = self.prepared(&text).await.map_err(|error| failure(error, false))?;
         self.statements.add(kind, numbers, statement.clone());
         Ok(statement)
-    }
-
-    /// Sends a statement. Its rows follow.
-    #[inline]
-    async fn send<'a, I>(&self, statement: &Prepared, parameters: I) -> Result<tokio_postgres::RowStream, Error>
-    where
-        I: IntoIterator<Item = Parameter<'a>>,
-        I::IntoIter: ExactSizeIterator,
-    {
-        match statement {
-            Prepared::Named(statement) => self.client.query_raw(statement, parameters).await,
-            Prepared::Unnamed(text) => {
-                let typed = parameters.into_iter().map(|parameter| {
-                    let kind = parameter.kind();
-                    (parameter, kind)
-                });
-                self.client.query_typed_raw(text, typed).await
-            }
-        }
     }
 
     async fn fetch<R: Rows>(&mut self, op: &Op<'_>, kind: OpKind, rows: &mut R) -> Result<u32, Outcome> {
@@ -1039,30 +1018,31 @@ impl PostgresSession {
         let parameters = [Parameter::Text(op.key.as_bytes()), Parameter::Count(i64::from(op.scan_len))];
         let parameters = parameters.into_iter().take(if scan { 2 } else { 1 });
         let fields = if op.fields.is_empty() { self.table.fields.len() } else { op.fields.len() };
-        let first = usize::from(scan);
-        let mut count = 0;
-        let fetched = async {
-            let mut answer = pin!(self.send(&statement, parameters).await?);
-            while let Some(row) = answer.try_next().await? {
-                count += 1;
-                rows.row(if scan { row.try_get(0)? } else { op.key });
-                for position in 0..fields {
-                    let value: Option<Raw<'_>> = row.try_get(first + position)?;
-                    rows.field(sql::number_of(op.fields, position), value.map(|raw| raw.0));
-                }
+        let (mut count, mut foreign) = (0, false);
+        let take = |row: Row<'_>| {
+            count += 1;
+            let mut values = row.values();
+            let key = if scan { values.next().flatten().and_then(|key| str::from_utf8(key).ok()) } else { Some(op.key) };
+            foreign |= key.is_none();
+            rows.row(key.unwrap_or_default());
+            for position in 0..fields {
+                let value = values.next();
+                foreign |= value.is_none();
+                rows.field(sql::number_of(op.fields, position), value.flatten());
             }
-            Ok(())
         };
-        match fetched.await {
-            Ok(()) => Ok(count),
-            Err(error) => Err(self.failure(&error, false)),
+        match self.wire.execute(&statement, parameters, take).await {
+            Ok(_) if foreign => {
+                let message = "a row of the answer has too few values, or a key that is not UTF-8";
+                Err(Outcome::failed(Status::Error, Recovery::Fatal, "", message))
+            }
+            Ok(_) => Ok(count),
+            Err(error) => Err(failure(error, false)),
         }
     }
 
     async fn change(&mut self, op: &Op<'_>, kind: OpKind, fields: &[Field<'_>]) -> Result<u32, Outcome> {
         let statement = self.statement(kind, fields).await?;
-        // If the connection is known to be dead, nothing is sent, and the failure is not ambiguous.
-        let sent = !self.client.is_closed();
         let key_position = if kind == OpKind::Insert { 0 } else { fields.len() };
         let parameters = (0..fields.len() + 1).map(|position| {
             Parameter::Text(match position {
@@ -1070,7 +1050,7 @@ impl PostgresSession {
                 position => fields[position - usize::from(position > key_position)].value,
             })
         });
-        self.execute(&statement, parameters, sent).await
+        self.wire.execute(&statement, parameters, |_| ()).await.map_err(|error| failure(error, true))
     }
 
     async fn insert_rows(&mut self, ops: &[Op<'_>]) -> Result<u32, Outcome> {
@@ -1080,34 +1060,14 @@ impl PostgresSession {
             Some((rows, statement)) if *rows == ops.len() => statement.clone(),
             _ => {
                 let text = self.texts.insert_rows(&self.table, &sql::numbers(fields), ops.len());
-                let text =
-                    text.map_err(Outcome::rejected)?;
-                let statement = self.prepared(&text).await.map_err(|error| self.failure(&error, false))?;
+                let text = text.map_err(Outcome::rejected)?;
+                let statement = self.prepared(&text).await.map_err(|error| failure(error, false))?;
                 self.batch_statement = Some((ops.len(), statement.clone()));
                 statement
             }
         };
-        let sent = !self.client.is_closed();
-        let parameters: Vec<_> = sql::insert_values(ops).map(Parameter::Text).collect();
-        self.execute(&statement, parameters, sent).await
-    }
-
-    /// Executes a statement that changes rows; `sent` if a failure leaves it unknown whether it did.
-    #[inline]
-    async fn execute<'a, I>(&self, statement: &Prepared, parameters: I, sent: bool) -> Result<u32, Outcome>
-    where
-        I: IntoIterator<Item = Parameter<'a>>,
-        I::IntoIter: ExactSizeIterator,
-    {
-        let changed = async {
-            let mut answer = pin!(self.send(statement, parameters).await?);
-            while answer.try_next().await?.is_some() {}
-            Ok(answer.rows_affected().unwrap_or(0))
-        };
-        match changed.await {
-            Ok(rows) => Ok(rows as u32),
-            Err(error) => Err(self.failure(&error, sent)),
-        }
+        let parameters = sql::insert_values(ops).map(Parameter::Text);
+        self.wire.execute(&statement, parameters, |_| ()).await.map_err(|error| failure(error, true))
     }
 
     /// By COPY in its text form, which every server of this family reads.
@@ -1115,60 +1075,47 @@ impl PostgresSession {
         let names = ops.first().map_or(&[][..], |op| op.fields).iter();
         let names: String =
             names.filter_map(|field| self.table.fields.get(field.number as usize)).flat_map(|name| [", ", name]).collect();
-        let mut text = BytesMut::new();
+        let mut text = Vec::new();
         for op in ops {
             copied(&mut text, op.key.as_bytes());
             for field in op.fields {
-                text.put_u8(b'\t');
+                text.push(b'\t');
                 copied(&mut text, field.value);
             }
-            text.put_u8(b'\n');
+            text.push(b'\n');
         }
-        let sent = !self.client.is_closed();
         let statement = format!("COPY {} ({KEY}{names}) FROM STDIN", self.table.name);
-        let done = async {
-            let mut sink = pin!(self.client.copy_in::<_, bytes::Bytes>(&statement).await?);
-            sink.as_mut().send(text.freeze()).await?;
-            sink.finish().await
-        };
-        match done.await {
-            Ok(rows) => Ok(rows as u32),
-            Err(error) => Err(self.failure(&error, sent)),
-        }
+        self.wire.copy_in(&statement, &text).await.map_err(|error| failure(error, true))
     }
+}
 
-    /// A failure of a request; `wrote` if it was a write that may have reached the server.
-    #[cold]
-    fn failure(&self, error: &Error, wrote: bool) -> Outcome {
-        let message = words(error);
-        let Some(code) = error.code() else {
-            let ending = self.connection.ending.lock().expect("nobody panics holding it");
-            let message = match &*ending {
-                Some(reason) if *reason != message => format!("{message}: {reason}"),
-                _ => message,
-            };
-            // Without a code it comes from our side: the connection, or an answer we cannot read.
-            let lost = error.is_closed() || io_kind(error).is_some() || self.client.is_closed();
-            if !lost {
-                return Outcome::failed(Status::Error, Recovery::Fatal, "", message);
-            }
+/// A failure of a request; `wrote` if it was a write.
+#[cold]
+fn failure(failure: Failure, wrote: bool) -> Outcome {
+    // What was never sent is not ambiguous.
+    let wrote = wrote && failure.sent;
+    match failure.cause {
+        Cause::Server(code, message) => {
+            let (status, recovery) = classify(&code, &message, wrote);
+            Outcome::failed(status, recovery, code, message)
+        }
+        Cause::Lost(message) => {
             let (status, recovery) = lost_connection(wrote);
-            return Outcome::failed(status, recovery, CONNECTION_FAILURE, message);
-        };
-        let (status, recovery) = classify(code.code(), &message, wrote);
-        Outcome::failed(status, recovery, code.code(), message)
+            Outcome::failed(status, recovery, CONNECTION_FAILURE, message)
+        }
+        Cause::Request(message) => Outcome::rejected(message),
     }
 }
 
 /// A value in the text form of COPY.
-fn copied(text: &mut BytesMut, value: &[u8]) {
+fn copied(text: &mut Vec<u8>, value: &[u8]) {
     for &byte in value {
         match byte {
-            b'\\' => text.put_slice(b"\\\\"),
-            b'\t' => text.put_slice(b"\\t"),
-            b'\n' => text.put_slice(b"\\n"),
-            b'\r' => text.put_slice(b"\\r"),
-            other => text.put_u8(other),
+            b'\\' => text.extend(b"\\\\"),
+            b'\t' => text.extend(b"\\t"),
+            b'\n' => text.extend(b"\\n"),
+            b'\r' => text.extend(b"\\r"),
+            other => text.push(other),
         }
     }
 }
@@ -1193,7 +1140,7 @@ fn classify(code: &str, message: &str, wrote: bool) -> (Status, Recovery) {
         {
             (Status::Conflict, Recovery::Retry)
         }
-        _ => match &code[..2] {
+        _ => match code.get(..2).unwrap_or_default() {
             "08" => lost_connection(wrote),
             "53" => (Status::Unavailable, Recovery::Retry),
             "22" | "23" | "42" => (Status::Rejected, Recovery::Fatal),
@@ -1240,10 +1187,9 @@ impl Session for PostgresSession {
 
     /// By a connection of its own, as the protocol wants it. That connection may hang too.
     fn cancel(&mut self) -> impl Future<Output = ()> + 'static {
-        let token = self.client.cancel_token();
-        let Encryption(connector) = self.encryption.clone();
+        let Canceller { config, place, connector, token } = self.canceller.clone();
         async move {
-            let _ = tokio::time::timeout(CANCEL_TIMEOUT, token.cancel_query(connector)).await;
+            let _ = tokio::time::timeout(CANCEL_TIMEOUT, dial::cancel(&config, &place, connector, token)).await;
         }
     }
 
@@ -1252,71 +1198,20 @@ impl Session for PostgresSession {
     }
 
     async fn read_modify_write_transaction<R: Rows>(&mut self, op: &Op<'_>, rows: &mut R) -> Outcome {
-        if let Err(error) = self.client.batch_execute(self.begin).await {
-            return self.failure(&error, false);
+        if let Err(error) = self.wire.simple(self.begin).await {
+            return failure(error, false);
         }
         let mut outcome = self.read_modify_write(op, rows, || ()).await;
         if outcome.status == Status::Ok {
-            match self.client.batch_execute("COMMIT").await {
+            match self.wire.simple("COMMIT").await {
                 Ok(()) => return outcome,
-                Err(error) => outcome = self.failure(&error, true),
+                Err(error) => outcome = failure(error, true),
             }
         }
         // What broke before the COMMIT has changed nothing, even if the update was under way.
         // After a failed COMMIT this only earns a warning.
-        let _ = self.client.batch_execute("ROLLBACK").await;
+        let _ = self.wire.simple("ROLLBACK").await;
         outcome
-    }
-}
-
-/// A parameter of a statement, sent without a copy of our own. The binary format of every text
-/// type is its bytes; the server checks that they are text.
-#[derive(Debug)]
-enum Parameter<'a> {
-    Text(&'a [u8]),
-    Count(i64),
-}
-
-impl Parameter<'_> {
-    /// Its type, where the server is not asked for it.
-    const fn kind(&self) -> Type {
-        match self {
-            Parameter::Text(_) => Type::TEXT,
-            Parameter::Count(_) => Type::INT8,
-        }
-    }
-}
-
-impl ToSql for Parameter<'_> {
-    fn to_sql(
-        &self,
-        _ty: &Type,
-        out: &mut BytesMut,
-    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
-        match self {
-            Parameter::Text(bytes) => out.put_slice(bytes),
-            Parameter::Count(count) => out.put_i64(*count),
-        }
-        Ok(IsNull::No)
-    }
-
-    fn accepts(_ty: &Type) -> bool {
-        true
-    }
-
-    to_sql_checked!();
-}
-
-/// A value of an answer as it came.
-struct Raw<'a>(&'a [u8]);
-
-impl<'a> FromSql<'a> for Raw<'a> {
-    fn from_sql(_ty: &Type, raw: &'a [u8]) -> Result<Raw<'a>, Box<dyn std::error::Error + Sync + Send>> {
-        Ok(Raw(raw))
-    }
-
-    fn accepts(_ty: &Type) -> bool {
-        true
     }
 }
 

@@ -2,14 +2,10 @@
 //! once for each table; its parameters travel as text, which the server reads as whatever type it
 //! expects, so that one trace fits every schema.
 
-use std::pin::pin;
+use tokio_postgres::{Client, Error};
 
-use bytes::{BufMut, BytesMut};
-use futures_util::TryStreamExt;
-use tokio_postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
-use tokio_postgres::{Client, Error, Statement};
-
-use super::{Postgres, PostgresSession, Raw};
+use super::wire::{self, Parameter, Row, Wire};
+use super::{Postgres, PostgresSession, failure};
 use crate::driver::statements::{Action, Call, Family, Prepared};
 use crate::driver::tables::{Tables, prepare_tables};
 use crate::driver::{Preparation, Rows, ServerInfo, TargetError};
@@ -17,7 +13,7 @@ use crate::op::Outcome;
 use crate::statement::{ParamType, Parameters, Schema, Statements, Table};
 
 /// The statements of a trace on one connection.
-pub type Calls = Prepared<Statement>;
+pub type Calls = Prepared<wire::Prepared>;
 
 const FAMILY: Family = Family::Postgres;
 
@@ -56,13 +52,14 @@ impl Postgres {
         schema: &Schema,
         preparation: Preparation,
     ) -> Result<ServerInfo, TargetError> {
-        let (client, _connection) = self.client(0).await?;
+        let connected = self.client(0).await?;
+        let client = &connected.client;
         let version = client.query_one("SELECT version()", &[]).await.and_then(|row| row.try_get(0));
         let version = version.map_err(|error| self.refused("ask for the version", &error))?;
         let mut info = ServerInfo { address: self.address(), version, ..ServerInfo::default() };
-        let mut asked = Asked { driver: self, client: &client };
+        let mut asked = Asked { driver: self, client };
         prepare_tables(&mut asked, FAMILY, schema, preparation, &mut info).await?;
-        self.note_settings(&client, &mut info).await;
+        self.note_settings(client, &mut info).await;
         Ok(info)
     }
 
@@ -96,7 +93,7 @@ impl Postgres {
     /// Prepares every statement for every table.
     pub(super) async fn prepare_statements(
         &self,
-        client: &Client,
+        wire: &mut Wire,
         statements: &Statements,
     ) -> Result<Calls, TargetError> {
         if !self.settings.named_statements {
@@ -108,10 +105,9 @@ impl Postgres {
         for (statement, table, groups) in calls.needed() {
             let (text, _) =
                 calls.statements.0[statement].text(FAMILY.name(), Parameters::Dollar, table, groups);
-            let prepared = client.prepare(&text).await.map_err(|error| {
+            let prepared = wire.prepare(&text).await.map_err(|failure| {
                 let name = &calls.statements.0[statement].name;
-                let failure = self.refused(&format!("prepare the statement {name} ({text})"), &error);
-                TargetError::Unusable(failure.to_string())
+                self.declined(&format!("prepare the statement {name} ({text})"), failure)
             })?;
             calls.add(statement, table, groups, prepared);
         }
@@ -127,21 +123,20 @@ const COLUMNS: &str = "
 impl PostgresSession {
     /// Executes one row of a statement trace.
     pub(super) async fn execute_call<R: Rows>(&mut self, call: &Call<'_>, rows: &mut R) -> Outcome {
-        let sent = !self.client.is_closed();
         let control = match call.action {
             Action::Begin => "BEGIN",
             Action::Commit => "COMMIT",
             Action::Rollback => "ROLLBACK",
             Action::Statement { statement, table } => {
-                return match self.execute_statement(statement, table, call, rows, sent).await {
+                return match self.execute_statement(statement, table, call, rows).await {
                     Ok(count) => Outcome::ok(count),
                     Err(outcome) => outcome,
                 };
             }
         };
-        match self.client.batch_execute(control).await {
+        match self.wire.simple(control).await {
             Ok(()) => Outcome::ok(0),
-            Err(error) => self.failure(&error, sent && call.action == Action::Commit),
+            Err(error) => failure(error, call.action == Action::Commit),
         }
     }
 
@@ -151,7 +146,6 @@ impl PostgresSession {
         table: usize,
         call: &Call<'_>,
         rows: &mut R,
-        sent: bool,
     ) -> Result<u32, Outcome> {
         let Some(calls) = &mut self.calls else { return Err(Outcome::UNSUPPORTED) };
         let groups = calls.statements.0[statement].groups(call.parameters.len());
@@ -159,73 +153,33 @@ impl PostgresSession {
             // The last INSERT of a table has fewer rows than the others.
             let (text, _) =
                 calls.statements.0[statement].text(FAMILY.name(), Parameters::Dollar, table, groups);
-            match self.client.prepare(&text).await {
+            match self.wire.prepare(&text).await {
                 Ok(prepared) => calls.add(statement, table, groups, prepared),
-                Err(error) => return Err(self.failure(&error, false)),
+                Err(error) => return Err(failure(error, false)),
             }
         }
-        let calls = self.calls.as_ref().expect("there are statements");
         let described = &calls.statements.0[statement];
         let prepared = calls.get(statement, table, groups).expect("it was just prepared");
-        if prepared.params().len() != call.parameters.len() {
-            let message = format!(
-                "{} takes {} parameters, {} were given",
-                described.name,
-                prepared.params().len(),
-                call.parameters.len()
-            );
-            return Err(Outcome::rejected(message));
+        if let wire::Prepared::Named(_, takes) = prepared
+            && *takes != call.parameters.len()
+        {
+            let (name, given) = (&described.name, call.parameters.len());
+            return Err(Outcome::rejected(format!("{name} takes {takes} parameters, {given} were given")));
         }
         let types = &described.types;
-        let parameters = call.parameters.iter().enumerate().map(|(position, &text)| Parameter {
-            text,
-            is_bytes: types[position % types.len()] == ParamType::Bytes,
+        let parameters = call.parameters.iter().enumerate().map(|(position, text)| {
+            match types[position % types.len()] {
+                ParamType::Bytes => Parameter::Text(text),
+                ParamType::Int | ParamType::Text => Parameter::Literal(text),
+            }
         });
-        let done = async {
-            if !described.returns_rows {
-                return Ok(self.client.execute_raw(prepared, parameters).await? as u32);
+        let take = |row: Row<'_>| {
+            rows.row("");
+            for (value, position) in row.values().zip(0..) {
+                rows.field(position, value);
             }
-            let mut count = 0;
-            let mut answer = pin!(self.client.query_raw(prepared, parameters).await?);
-            while let Some(row) = answer.try_next().await? {
-                count += 1;
-                rows.row("");
-                for position in 0..row.len() {
-                    let value: Option<Raw<'_>> = row.try_get(position)?;
-                    rows.field(position as u32, value.map(|raw| raw.0));
-                }
-            }
-            Ok(count)
         };
-        let wrote = sent && !described.returns_rows;
-        done.await.map_err(|error: Error| self.failure(&error, wrote))
+        let done = self.wire.execute(prepared, parameters, take).await;
+        done.map_err(|error| failure(error, !described.returns_rows))
     }
-}
-
-/// A parameter as a trace has it: a text, or bytes.
-#[derive(Debug)]
-struct Parameter<'a> {
-    text: &'a [u8],
-    is_bytes: bool,
-}
-
-impl ToSql for Parameter<'_> {
-    fn to_sql(
-        &self,
-        _ty: &Type,
-        out: &mut BytesMut,
-    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
-        out.put_slice(self.text);
-        Ok(IsNull::No)
-    }
-
-    fn accepts(_ty: &Type) -> bool {
-        true
-    }
-
-    fn encode_format(&self, _ty: &Type) -> Format {
-        if self.is_bytes { Format::Binary } else { Format::Text }
-    }
-
-    to_sql_checked!();
 }
