@@ -441,3 +441,210 @@ fn said(body: &[u8]) -> (String, String) {
     }
     (code, words)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+    use std::task::Context;
+
+    use super::*;
+    use crate::driver::postgres::dial;
+    use tokio::io::AsyncWrite;
+
+    /// A server that says the same to every request, in pieces of `piece` bytes.
+    struct Script {
+        answer: Vec<u8>,
+        at: usize,
+        piece: usize,
+        /// Then it closes the connection.
+        ends: bool,
+        heard: Arc<Mutex<Vec<u8>>>,
+    }
+
+    impl AsyncRead for Script {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _cx: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            let end = self.answer.len().min(self.at + self.piece).min(self.at + buffer.remaining());
+            if self.at == end {
+                return if self.ends { Poll::Ready(Ok(())) } else { Poll::Pending };
+            }
+            buffer.put_slice(&self.answer[self.at..end]);
+            self.at = end;
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Script {
+        fn poll_write(mut self: Pin<&mut Self>, _cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            self.heard.lock().unwrap().extend_from_slice(bytes);
+            self.at = 0;
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl dial::Bytes for Script {}
+
+    type Heard = Arc<Mutex<Vec<u8>>>;
+
+    fn wire(answer: &[u8], piece: usize, ends: bool) -> (Wire, Heard) {
+        let heard = Heard::default();
+        let script = Script { answer: answer.to_vec(), at: answer.len(), piece, ends, heard: Arc::clone(&heard) };
+        (Wire::new(Box::new(script)), heard)
+    }
+
+    /// A future that has to be ready at once.
+    fn now<T>(future: impl Future<Output = T>) -> T {
+        let mut future = std::pin::pin!(future);
+        match future.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())) {
+            Poll::Ready(done) => done,
+            Poll::Pending => panic!("it waits"),
+        }
+    }
+
+    fn named(name: &str) -> Prepared {
+        Prepared::Named(name.into(), 1)
+    }
+
+    /// BindComplete, two rows (`ab` and null, an empty text and `c`), CommandComplete, ReadyForQuery.
+    const TWO_ROWS: &[u8] = b"2\0\0\0\x04\
+        D\0\0\0\x10\0\x02\0\0\0\x02ab\xff\xff\xff\xff\
+        D\0\0\0\x0f\0\x02\0\0\0\0\0\0\0\x01c\
+        C\0\0\0\x0dSELECT 2\0Z\0\0\0\x05I";
+    /// A unique violation, ReadyForQuery.
+    const REFUSED: &[u8] = b"E\0\0\0\x22SERROR\0VERROR\0C23505\0Mdouble\0\0Z\0\0\0\x05I";
+    /// A server that goes down says this, and closes the connection.
+    const GOING_DOWN: &[u8] = b"E\0\0\0\x18SFATAL\0C57P01\0Mbye\0\0";
+
+    fn key() -> impl Iterator<Item = Parameter<'static>> + Clone {
+        [Parameter::Text(b"user1"), Parameter::Count(7)].into_iter()
+    }
+
+    #[test]
+    fn a_request_is_three_messages_of_the_operations_own_bytes() {
+        let (mut wire, heard) = wire(TWO_ROWS, 999, false);
+        assert_eq!(now(wire.execute(&named("s0"), key(), |_| ())).unwrap(), 2);
+        let bind = b"B\0\0\0\x29\0s0\0\0\x02\0\x01\0\x01\0\x02\0\0\0\x05user1\0\0\0\x08\0\0\0\0\0\0\0\x07\0\x01\0\x01";
+        let rest = b"E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04";
+        assert_eq!(*heard.lock().unwrap(), [&bind[..], rest].concat());
+    }
+
+    #[test]
+    fn without_a_name_the_text_and_its_types_come_first() {
+        let (mut wire, heard) = wire(TWO_ROWS, 999, false);
+        now(wire.execute(&Prepared::Unnamed("SELECT".into()), key(), |_| ())).unwrap();
+        let parse = b"P\0\0\0\x16\0SELECT\0\0\x02\0\0\0\x19\0\0\0\x14B";
+        assert!(heard.lock().unwrap().starts_with(parse));
+    }
+
+    #[test]
+    fn rows_are_the_same_in_whatever_pieces_they_come() {
+        for piece in 1..=TWO_ROWS.len() {
+            let (mut wire, _) = wire(TWO_ROWS, piece, false);
+            for _ in 0..3 {
+                let mut rows = Vec::new();
+                let take = |row: Row<'_>| {
+                    rows.push(row.values().map(|value| value.map(<[u8]>::to_vec)).collect::<Vec<_>>());
+                };
+                assert_eq!(now(wire.execute(&named("s0"), key(), take)).unwrap(), 2);
+                let expected = [[Some(b"ab".to_vec()), None], [Some(vec![]), Some(b"c".to_vec())]];
+                assert_eq!(rows, expected, "in pieces of {piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_the_servers_and_does_not_end_the_wire() {
+        for piece in [1, 999] {
+            let (mut wire, _) = wire(REFUSED, piece, false);
+            for _ in 0..2 {
+                let failure = now(wire.execute(&named("s0"), key(), |_| ())).unwrap_err();
+                assert!(failure.sent);
+                let Cause::Server(code, words) = failure.cause else { panic!("{failure:?}") };
+                assert_eq!((code.as_str(), words.as_str()), ("23505", "double"));
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_server_said_last_tells_more_than_its_silence() {
+        let (mut wire, _) = wire(GOING_DOWN, 999, true);
+        wire.state = State::Asked;
+        wire.input.extend_from_slice(GOING_DOWN);
+        let failure = now(wire.receive(|_, _| false)).unwrap_err();
+        assert!(matches!(failure.cause, Cause::Server(code, _) if code == "57P01"));
+        assert!(matches!(wire.state, State::Lost(_)));
+    }
+
+    #[test]
+    fn nothing_is_sent_where_nobody_listens_any_more() {
+        for (unasked, reason) in [(GOING_DOWN, "connection closed: bye"), (b"", "connection closed")] {
+            let heard = Heard::default();
+            let answer = unasked.to_vec();
+            let script = Script { answer, at: 0, piece: 3, ends: true, heard: Arc::clone(&heard) };
+            let mut wire = Wire::new(Box::new(script));
+            for _ in 0..2 {
+                let failure = now(wire.execute(&named("s0"), key(), |_| ())).unwrap_err();
+                assert!(!failure.sent, "so that a write is not ambiguous");
+                assert!(matches!(&failure.cause, Cause::Lost(words) if words == reason), "{failure:?}");
+            }
+            assert!(heard.lock().unwrap().is_empty());
+        }
+    }
+
+    #[test]
+    fn a_notice_is_no_news() {
+        let (mut wire, _) = wire(TWO_ROWS, 999, false);
+        wire.input.extend_from_slice(b"N\0\0\0\x05\0S\0\0\0\x08a\0b\0");
+        assert!(wire.unasked().is_none());
+        assert_eq!(now(wire.execute(&named("s0"), key(), |_| ())).unwrap(), 2);
+    }
+
+    #[test]
+    fn an_answer_that_was_not_waited_for_ends_the_wire() {
+        let (mut wire, heard) = wire(&TWO_ROWS[..20], 999, false);
+        {
+            let statement = named("s0");
+            let mut request = std::pin::pin!(wire.execute(&statement, key(), |_| ()));
+            let mut cx = Context::from_waker(std::task::Waker::noop());
+            assert!(request.as_mut().poll(&mut cx).is_pending());
+        }
+        heard.lock().unwrap().clear();
+        let failure = now(wire.execute(&named("s0"), key(), |_| ())).unwrap_err();
+        assert!(!failure.sent && matches!(failure.cause, Cause::Lost(_)));
+        assert!(heard.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_not_this_protocol_is_an_error_and_no_endless_wait() {
+        for noise in [&b"H\0\0\0\0HTTP"[..], b"HTTP/1.1 400 Bad Request"] {
+            let (mut wire, _) = wire(noise, 999, false);
+            let failure = now(wire.execute(&named("s0"), key(), |_| ())).unwrap_err();
+            assert!(matches!(&failure.cause, Cause::Lost(words) if words.contains("not PostgreSQL's protocol")));
+        }
+    }
+
+    #[test]
+    fn a_request_allocates_nothing() {
+        let (mut wire, heard) = wire(TWO_ROWS, 999, false);
+        let statement = named("s0");
+        let mut ask = || {
+            heard.lock().unwrap().clear();
+            let rows = now(wire.execute(&statement, key(), |row| assert_eq!(row.values().count(), 2)));
+            assert_eq!(rows.unwrap(), 2);
+        };
+        ask();
+        let used = allocation_counter::measure(|| (0..100).for_each(|_| ask()));
+        assert_eq!(used.count_total, 0);
+    }
+}
