@@ -365,6 +365,23 @@ fn a_transaction_locks_the_row_it_reads_so_that_no_update_is_lost() {
     });
 }
 
+/// What MariaDB's JDBC driver makes of a certificate.
+#[cfg(feature = "jdbc")]
+fn by_jdbc(url: &str) -> String {
+    use ycsb_trace::driver::jdbc::Jdbc;
+    let driver =
+        Jdbc::open(&crate::support::java::with_driver(url, "mariadb-java-client.jar")).expect("understood");
+    // A lane's thread: Java keeps it for itself.
+    let prepare = || block_on(driver.prepare(&table(), Preparation::DropAndCreate));
+    match std::thread::scope(|scope| scope.spawn(prepare).join().expect("an answer")) {
+        Ok(_) => "connected".to_owned(),
+        Err(error) => {
+            assert!(matches!(error, TargetError::Unusable(_)), "{error}");
+            error.to_string()
+        }
+    }
+}
+
 #[test]
 fn encryption_is_what_ssl_mode_says() {
     let (ours, foreign) = (Authority::new("ours"), Authority::new("foreign"));
@@ -465,6 +482,13 @@ fn encryption_is_what_ssl_mode_says() {
             {
                 let said = try_it("secure", name, options).await;
                 assert!(said.contains(expected), "{options}\n{said}\nnot {expected:?}");
+            }
+            #[cfg(feature = "jdbc")]
+            {
+                let full = format!("user=secure&sslMode=verify-full&serverSslCert={ca}");
+                let said = by_jdbc(&format!("jdbc:mariadb://{name}:{port}/d?{full}"));
+                let expected = if says.ends_with("another name") { says } else { without_name };
+                assert!(said.contains(expected), "jdbc:\n{said}\nnot {expected:?}");
             }
         }
     });

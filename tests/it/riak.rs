@@ -4,6 +4,7 @@ use ycsb_trace::driver::riak::Riak;
 use ycsb_trace::driver::{Driver, Preparation, Session, Target, TargetError};
 use ycsb_trace::op::{Field, Op, OpKind, Outcome, Recovery, Status};
 
+use crate::support::authority::Authority;
 use crate::support::daemon::free_port;
 use crate::support::program::{Folder, Replayed};
 use crate::support::riak::Node;
@@ -199,41 +200,51 @@ fn what_is_wrong_is_named_with_what_to_do() {
 
 #[test]
 fn a_password_travels_by_tls_and_is_never_shown() {
-    let (node, certificate) = Node::secure("ycsb", "s3cr3t");
+    let (ours, foreign) = (Authority::new("ours"), Authority::new("foreign"));
     let folder = Folder::new();
-    folder.write("ca.pem", certificate);
-    let ca = folder.path("ca.pem").to_str().unwrap().to_owned();
-    let with = |host: &str, more: &[(&str, &str)]| {
+    folder.write("ca.pem", ours.pem());
+    folder.write("other.pem", foreign.pem());
+    let path = |name: &str| folder.path(name).to_str().expect("a path in UTF-8").to_owned();
+    let (ca, other) = (path("ca.pem"), path("other.pem"));
+    let good = Node::secure("ycsb", "s3cr3t", &ours.signs("riak", &["localhost"], 2060));
+    let with = |node: &Node, host: &str, more: &[(&str, &str)]| {
         let mut properties = EVENTUAL.to_vec();
         properties.extend([("riak.user", "ycsb"), ("riak.password", "s3cr3t"), ("riak.cacert", &ca)]);
         properties.extend(more);
         Target { url: Some(format!("riak://{host}:{}", node.port)), ..on(node.port, &properties) }
     };
     block_on(async {
-        let place: Place<Riak> = Place::at(with("localhost", &[]));
+        let place: Place<Riak> = Place::at(with(&good, "localhost", &[]));
         let mut session = place.filled(&table(), &[("user1", ABC)]).await;
         assert_eq!(session.read("user1").await.1.values(), ABC);
     });
-    let refused = |target: Target| {
+    let refused = |target: Target, expected: &str| {
         let driver = Riak::open(&target).expect("understood");
         let error = refusal(block_on(driver.prepare(&table(), Preparation::UseExisting)));
-        assert!(matches!(error, TargetError::Unusable(_)), "{error}");
-        error.to_string()
+        assert!(matches!(error, TargetError::Unusable(_)), "exit code 3: {error}");
+        let message = error.to_string();
+        assert!(message.contains(expected), "{expected:?} is not in: {message}");
+        assert!(!message.contains("wr0ng") && !message.contains("s3cr3t"), "{message}");
     };
-    let message = refused(with("localhost", &[("riak.password", "wr0ng")]));
-    assert!(message.contains("riak.password") && !message.contains("wr0ng"), "{message}");
-    let message = refused(with("127.0.0.1", &[]));
-    assert!(message.contains("is for another name"), "{message}");
-    let message = refused(with("localhost", &[("riak.user", ""), ("riak.tls", "false")]));
-    assert!(message.contains("STARTTLS"), "{message}");
-    let stranger = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    folder.write("other.pem", stranger.cert.pem());
-    let other = folder.path("other.pem").to_str().unwrap().to_owned();
-    let message = refused(with("localhost", &[("riak.cacert", &other)]));
-    assert!(
-        message.contains("is not signed by an authority in") && message.contains("riak.cacert"),
-        "{message}"
-    );
+    refused(with(&good, "localhost", &[("riak.password", "wr0ng")]), "riak.password");
+    refused(with(&good, "localhost", &[("riak.user", ""), ("riak.tls", "false")]), "STARTTLS");
+    // Each wrong certificate has its own message.
+    let expired = Node::secure("ycsb", "s3cr3t", &ours.signs("riak", &["localhost"], 2021));
+    let stranger = Node::secure("ycsb", "s3cr3t", &foreign.signs("riak", &["localhost"], 2060));
+    let elsewhere = Node::secure("ycsb", "s3cr3t", &ours.signs("riak", &["db.example.com"], 2060));
+    refused(with(&good, "127.0.0.1", &[]), "is for another name");
+    refused(with(&elsewhere, "localhost", &[]), "is for another name");
+    refused(with(&expired, "localhost", &[]), "has expired; it has to be renewed there");
+    refused(with(&stranger, "localhost", &[]), "is not signed by an authority in");
+    refused(with(&good, "localhost", &[("riak.cacert", &other)]), "is that the right riak.cacert?");
+    // And on YCSB's command line, exit code 3.
+    for (node, expected) in [(&expired, "has expired"), (&stranger, "is not signed by an authority in")] {
+        let place = format!("-p riak.hosts=localhost -p riak.port={}", node.port);
+        let who = format!("-p riak.user=ycsb -p riak.password=s3cr3t -p riak.cacert={ca}");
+        let ran = folder.run(&format!("load riak -s -P workloads/workloada {place} {who} -threads 2"));
+        let ran = ran.expect_code(3);
+        assert!(ran.err.contains(expected) && !ran.err.contains("s3cr3t"), "{}", ran.err);
+    }
 }
 
 #[test]

@@ -299,3 +299,38 @@ fn libpqs_variables_and_files_of_the_home_folder_are_read() {
     );
     assert!(!ran.err.contains("p@ss"), "{}", ran.err);
 }
+
+/// The same certificates, met by PostgreSQL's JDBC driver.
+#[cfg(feature = "jdbc")]
+#[test]
+fn each_wrong_certificate_of_a_server_has_its_own_message_by_jdbc_too() {
+    use ycsb_trace::driver::jdbc::Jdbc;
+    let tls = encrypted();
+    let outcome = |host: &str, roots: &str| {
+        let settings =
+            format!("user={TRUSTED}&password=s3cret&sslmode=verify-full&sslrootcert={}", tls.file(roots));
+        let url = format!("jdbc:postgresql://{host}:{}/postgres?{settings}", tls.server.port);
+        let driver =
+            Jdbc::open(&crate::support::java::with_driver(&url, "postgresql.jar")).expect("understood");
+        match block_on(driver.prepare(&table(), Preparation::DropAndCreate)) {
+            Ok(_) => "connected".to_owned(),
+            Err(error) => {
+                assert!(matches!(error, TargetError::Unusable(_)), "exit code 3: {error}");
+                assert!(!error.to_string().contains("s3cret"), "{error}");
+                error.to_string()
+            }
+        }
+    };
+    for (certificate, roots, expected) in [
+        ("good", "ca.crt", "connected"),
+        ("good", "foreign-ca.crt", "is not signed by an authority that the driver trusts"),
+        ("foreign", "ca.crt", "is not signed by an authority that the driver trusts"),
+        ("expired", "ca.crt", "has expired; it has to be renewed there"),
+        ("elsewhere", "ca.crt", "is for another name"),
+    ] {
+        tls.shows(certificate);
+        let said = outcome("127.0.0.1", roots);
+        assert!(said.contains(expected), "{certificate} {roots}\n{said}\nnot {expected:?}");
+    }
+    tls.shows("good");
+}

@@ -234,7 +234,15 @@ fn understand(args: &CompatArgs, db: &str, phase: Phase) -> Result<(Form, Proper
         // Its rows and its index, whose order is no order of keys.
         defaults.push(("redis.layout", "ycsb".to_owned()));
     }
-    let cp = args.cp.join(":");
+    let mut cp = args.cp.clone();
+    if matches!(db, "jdbc" | "herddb")
+        && form == Form::Ycsb
+        && let Some(drivers) = theirs::drivers(Path::new("."))
+    {
+        cp.extend(std::env::var("CLASSPATH"));
+        cp.push(drivers.to_owned());
+    }
+    let cp = cp.join(":");
     defaults.extend((!cp.is_empty()).then_some(("jdbc.classpath", cp)));
     defaults.extend(args.jvm_args.clone().map(|jvm_args| ("jdbc.jvmargs", jvm_args)));
     if db == "sim" {

@@ -1,6 +1,8 @@
 //! What the two tools call things, and which of their settings have no effect here. Whatever is not
 //! honoured is named in a warning; nothing is passed over in silence.
 
+use std::path::Path;
+
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 
@@ -50,6 +52,22 @@ pub fn database(name: &str) -> &str {
         "RiakKVClient" => "riak",
         "RedisClient" => "redis",
         _ => name,
+    }
+}
+
+/// Where YCSB's own folder keeps the drivers of its JDBC binding, which its launcher finds without `-cp`:
+/// in the release with all bindings, and in that with this one alone.
+pub fn drivers(folder: &Path) -> Option<&'static str> {
+    let holds = |name: &str, begin: &str| {
+        let files = std::fs::read_dir(folder.join(name)).ok().into_iter().flatten().flatten();
+        files
+            .map(|file| file.file_name().to_string_lossy().into_owned())
+            .any(|file| file.starts_with(begin) && file.ends_with(".jar"))
+    };
+    if holds("jdbc-binding/lib", "") {
+        Some("jdbc-binding/lib/*")
+    } else {
+        holds("lib", "jdbc-binding-").then_some("lib/*")
     }
 }
 
@@ -204,6 +222,23 @@ mod tests {
             ("cockroach", "cockroach"),
         ] {
             assert_eq!(database(theirs), ours);
+        }
+    }
+
+    #[test]
+    fn drivers_are_found_in_ycsbs_own_folders_and_in_no_other() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let found = || drivers(folder.path());
+        for (file, expected) in [
+            ("lib/some.jar", None),
+            ("jdbc-binding/lib/README", None),
+            ("lib/jdbc-binding-0.17.0.jar", Some("lib/*")),
+            ("jdbc-binding/lib/postgresql.jar", Some("jdbc-binding/lib/*")),
+        ] {
+            let path = folder.path().join(file);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            std::fs::write(path, "").expect("a file");
+            assert_eq!(found(), expected, "{file}");
         }
     }
 

@@ -5,6 +5,36 @@
 use super::jvm::Complaint;
 use crate::op::{Outcome, Recovery, Status};
 
+/// What is wrong with the certificate that a server shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Certificate {
+    Expired,
+    NotYetValid,
+    /// Signed by nobody whom the driver trusts.
+    Foreign,
+    OtherName,
+}
+
+/// Is it the server's certificate? By Java's own classes and words, which every driver hands on; but each
+/// says in words of its own that a name does not fit.
+pub fn certificate(complaint: &Complaint) -> Option<Certificate> {
+    let Complaint { classes, message, .. } = complaint;
+    let said = |words: &[&str]| words.iter().any(|word| classes.contains(word) || message.contains(word));
+    if said(&["CertificateExpiredException"]) {
+        Some(Certificate::Expired)
+    } else if said(&["CertificateNotYetValidException"]) {
+        Some(Certificate::NotYetValid)
+    } else if said(&["SunCertPathBuilderException", "CertPathValidatorException"]) {
+        Some(Certificate::Foreign)
+    // pgjdbc's; MariaDB's; Java's, by which the others go.
+    } else if said(&["HostnameVerifier", "hostname verification failed", "No subject alternative", "No name matching"])
+    {
+        Some(Certificate::OtherName)
+    } else {
+        None
+    }
+}
+
 /// The status and what can be done, of a request that may have changed something (`wrote`).
 pub fn classify(complaint: &Complaint, wrote: bool) -> (Status, Recovery) {
     let lost = (Status::Unavailable, if wrote { Recovery::Ambiguous } else { Recovery::Reconnect });

@@ -22,6 +22,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use self::errors::Certificate;
 use self::jvm::{Complaint, Helper, NoMachine, Request};
 use self::products::{Limit, Product};
 use super::sql::{self, Placeholder, Statements, Wording, found};
@@ -372,13 +373,30 @@ impl Jdbc {
             return TargetError::Request(format!("db.driver={} is not a JDBC driver", self.class));
         }
         if complaint.classes.starts_with("java.lang.NoClassDefFoundError") {
+            let herddb = "; herddb-jdbc-….jar without them is not enough, the jar with the ending -uber has all of them";
+            let hint = if self.class.starts_with("herddb.") { herddb } else { "" };
             return TargetError::Unusable(format!(
-                "the JDBC driver {} needs a class that is not in the class path: {words}; add the jars it depends on",
+                "the JDBC driver {} needs a class that is not in the class path: {words}; add the jars it depends on{hint}",
                 self.class
             ));
         }
         if complaint.classes.starts_with("java.lang.UnsupportedClassVersionError") {
             return TargetError::Unusable(format!("the JDBC driver needs a newer Java: {words}"));
+        }
+        if let Some(wrong) = errors::certificate(complaint) {
+            return TargetError::Unusable(match wrong {
+                Certificate::Expired => format!("the certificate of {address} has expired; it has to be renewed there"),
+                Certificate::NotYetValid => format!(
+                    "the certificate of {address} is not valid yet; is the clock of one of the two machines wrong?"
+                ),
+                Certificate::Foreign => format!(
+                    "the certificate of {address} is not signed by an authority that the driver trusts; name the right \
+                     one in db.url (PostgreSQL: sslrootcert, MariaDB: serverSslCert), or add it to Java's own"
+                ),
+                Certificate::OtherName => format!(
+                    "the certificate of {address} is for another name: {words}; call the host by a name in it"
+                ),
+            });
         }
         let login = is_login(complaint);
         let cause = ["UnknownHostException", "ConnectException", "SocketTimeoutException", "SQLTimeoutException"]

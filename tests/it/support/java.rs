@@ -52,6 +52,13 @@ pub fn herd_jars() -> String {
     jars().join("herddb/*").to_str().expect("a path in UTF-8").to_owned()
 }
 
+/// HerdDB's driver and all that it needs in one jar.
+pub fn herd_jar() -> PathBuf {
+    let jar = jars().join("drivers/herddb-jdbc.jar");
+    assert!(jar.is_file(), "{} is missing; run scripts/setup test", jar.display());
+    jar
+}
+
 /// A target in a tablespace of its own on this test binary's HerdDB.
 pub fn on_herd(tablespace: &str) -> Target {
     let herd = herd();
@@ -69,7 +76,7 @@ impl Herd {
             tempfile::Builder::new().prefix("ycsb-herd-").tempdir().expect("a temporary folder").keep();
         let main = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/java/HerdServer.java");
         // The server ends with its standard input, however the tests end; the shell then cleans up.
-        let script = r#"cd "$1" && java -Xmx512m -cp "$2" "$3" "$1/data" "$4" 2>"$1/log"; rm -rf "$1""#;
+        let script = r#"cd "$1" && java -Xmx512m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$2" "$3" "$1/data" "$4" 2>"$1/log"; rm -rf "$1""#;
         let mut process = Command::new("sh")
             .args(["-c", script, "sh"])
             .args([folder.as_os_str(), herd_jars().as_ref(), main.as_ref(), port.to_string().as_ref()])

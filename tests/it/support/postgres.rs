@@ -73,7 +73,7 @@ impl Server {
             .expect(MISSING);
         assert!(initdb.status.success(), "initdb: {}", String::from_utf8_lossy(&initdb.stderr));
         let rules = format!(
-            "{rules}local all all trust\nhost all {TRUSTED},root 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+            "{rules}local all all trust\nhost all {TRUSTED},root,yugabyte 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
         );
         fs::write(data.join("pg_hba.conf"), rules).expect("writing pg_hba.conf");
         furnish(&data);
@@ -82,7 +82,7 @@ impl Server {
         let mut arguments = vec!["-D".to_owned(), data.display().to_string()];
         arguments.extend(["-k".to_owned(), folder.display().to_string()]);
         arguments.extend(["-p", &port.to_string(), "-h", "127.0.0.1"].map(str::to_owned));
-        let all = ["fsync=off", "max_connections=200", "log_statement=none"];
+        let all = ["fsync=off", "max_connections=600", "log_statement=none"];
         for setting in all.iter().chain(settings) {
             arguments.extend(["-c".to_owned(), (*setting).to_owned()]);
         }

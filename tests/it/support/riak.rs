@@ -46,6 +46,8 @@ struct State {
     strong: bool,
     /// Said to every request about objects.
     failure: Option<String>,
+    /// Connections to each node of the cluster, so far.
+    sessions: Vec<usize>,
 }
 
 /// What a node asks of those who connect.
@@ -55,6 +57,10 @@ struct Security {
     password: String,
 }
 
+/// Where the nodes of a cluster listen, all at the same port.
+pub const CLUSTER: [&str; 3] = ["127.0.0.1", "127.0.0.2", "127.0.0.3"];
+
+/// A node, or several that are one cluster: they share their objects.
 pub struct Node {
     pub port: u16,
     state: Arc<Mutex<State>>,
@@ -73,45 +79,64 @@ fn bucket_type(name: &str, strong: bool) -> Option<BucketType> {
 
 impl Node {
     pub fn start() -> Node {
-        Node::listening(None)
+        Node::listening(None, &CLUSTER[..1])
     }
 
-    /// A node whose bucket type `ycsb`, the one that YCSB takes by default, is a consistent one or not.
-    pub fn with_type_ycsb(consistent: bool) -> Node {
-        let node = Node::start();
+    /// A cluster whose bucket type `ycsb`, the one that YCSB takes by default, is a consistent one or not.
+    pub fn cluster(consistent: bool) -> Node {
+        let node = Node::listening(None, &CLUSTER);
         node.state.lock().expect("no panic").strong = consistent;
         node
     }
 
-    /// A node that takes this user only, after TLS with a certificate of `localhost`; and the
-    /// certificate, in PEM.
-    pub fn secure(user: &str, password: &str) -> (Node, String) {
-        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
-        let key =
-            rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
+    /// Connections of clients to each of its nodes, so far.
+    pub fn sessions(&self) -> Vec<usize> {
+        self.state.lock().expect("no panic").sessions.clone()
+    }
+
+    /// A node that takes this user only, after TLS with this certificate and key (PEM).
+    pub fn secure(user: &str, password: &str, (certificate, key): &(String, String)) -> Node {
+        use rustls::pki_types::pem::PemObject;
+        use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+        let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).expect("a certificate");
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("a key");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("versions")
             .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key)
+            .with_single_cert(vec![certificate], key)
             .expect("a configuration");
         let security =
             Security { config: Arc::new(config), user: user.to_owned(), password: password.to_owned() };
-        (Node::listening(Some(security)), made.cert.pem())
+        Node::listening(Some(security), &CLUSTER[..1])
     }
 
-    fn listening(security: Option<Security>) -> Node {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("an address").port();
-        let state = Arc::new(Mutex::new(State::default()));
-        let (shared, security) = (state.clone(), Arc::new(security));
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (state, security) = (shared.clone(), security.clone());
-                std::thread::spawn(move || serve(stream, &state, security.as_ref().as_ref()));
+    fn listening(security: Option<Security>, hosts: &[&str]) -> Node {
+        let mut listeners: Vec<TcpListener>;
+        let port = loop {
+            listeners = vec![TcpListener::bind((hosts[0], 0)).expect("a port")];
+            let port = listeners[0].local_addr().expect("an address").port();
+            // Somebody else may have it at the other addresses.
+            let others: Result<Vec<_>, _> =
+                hosts[1..].iter().map(|host| TcpListener::bind((*host, port))).collect();
+            if let Ok(others) = others {
+                listeners.extend(others);
+                break port;
             }
-        });
+        };
+        let state = Arc::new(Mutex::new(State { sessions: vec![0; hosts.len()], ..State::default() }));
+        let security = Arc::new(security);
+        for (number, listener) in listeners.into_iter().enumerate() {
+            let (shared, security) = (state.clone(), security.clone());
+            std::thread::spawn(move || {
+                for stream in listener.incoming().flatten() {
+                    shared.lock().expect("no panic").sessions[number] += 1;
+                    let (state, security) = (shared.clone(), security.clone());
+                    std::thread::spawn(move || serve(stream, &state, security.as_ref().as_ref()));
+                }
+            });
+        }
         Node { port, state }
     }
 
