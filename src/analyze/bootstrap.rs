@@ -10,10 +10,11 @@
 //! Every draw comes from a stream of its own index, so the outcome depends neither on threads nor on
 //! order.
 
+use std::ops::Range;
 use std::thread;
 
 use super::interval::{student_p, student_t};
-use super::sparse::{Sparse, value_within};
+use super::sparse::{BINS, Sparse, value_within};
 use crate::rng::{Stream, mix};
 
 /// Runs that might have been.
@@ -66,136 +67,168 @@ pub fn politis_white(series: &[f64]) -> f64 {
     (2.0 * slope * slope / scale).cbrt() * (k as f64).cbrt()
 }
 
-/// Indices of `k` windows drawn as blocks of neighbours, the last followed by the first.
-pub fn circular_blocks(k: usize, block: usize, key: u64) -> Vec<usize> {
+/// `k` windows drawn as blocks of neighbours, the last followed by the first: ranges of them, in the order
+/// drawn. A block over the end is two.
+fn blocks(k: usize, block: usize, key: u64) -> Vec<Range<usize>> {
     let mut random = Stream::from_key(key);
-    let mut drawn = Vec::with_capacity(k + block);
-    while drawn.len() < k {
+    let mut drawn = Vec::with_capacity(k / block + 8);
+    let mut left = k;
+    while left > 0 {
         let from = random.below(k as u64) as usize;
-        drawn.extend((from..from + block).map(|index| index % k));
+        let to = from + block.min(left);
+        left -= to - from;
+        drawn.push(from..to.min(k));
+        if to > k {
+            drawn.push(0..to - k);
+        }
     }
-    drawn.truncate(k);
     drawn
 }
 
-/// How often each window was drawn.
-fn times_drawn(k: usize, block: usize, key: u64, times: &mut Vec<u32>) {
-    times.clear();
-    times.resize(k, 0);
-    circular_blocks(k, block, key).into_iter().for_each(|index| times[index] += 1);
+/// The same, window by window.
+pub fn circular_blocks(k: usize, block: usize, key: u64) -> Vec<usize> {
+    blocks(k, block, key).into_iter().flatten().collect()
 }
 
-/// The windows of one run, laid out for drawing.
+/// The windows of one run, laid out for drawing: how many values a block of neighbours has up to a bucket
+/// is one subtraction, however long the block.
 pub struct Windows {
     bins: Vec<u16>,
-    /// Per bucket, per window: values up to and including it.
+    /// Per bucket: values up to and including it in the first 0, 1, 2 … k windows. Modulo 2^32: only
+    /// differences count, and those of blocks are small.
     up_to: Vec<u32>,
-    per_window: Vec<u32>,
+    /// Per bucket: the same in all windows.
+    whole: Vec<u64>,
     sparse: Vec<Sparse>,
 }
 
 impl Windows {
     /// From one histogram per window.
     pub fn new(sparse: Vec<Sparse>) -> Windows {
-        let mut bins: Vec<u16> = sparse.iter().flat_map(|one| one.bins.iter().map(|(bin, _)| *bin)).collect();
-        bins.sort_unstable();
-        bins.dedup();
-        let k = sparse.len();
-        let mut up_to = vec![0u32; bins.len() * k];
+        let mut used = vec![false; BINS];
+        for (bin, _) in sparse.iter().flat_map(|one| &one.bins) {
+            used[usize::from(*bin)] = true;
+        }
+        let bins: Vec<u16> = (0..BINS).filter(|&bin| used[bin]).map(|bin| bin as u16).collect();
+        let places = sparse.len() + 1;
+        let mut up_to = vec![0u32; bins.len() * places];
         for (window, one) in sparse.iter().enumerate() {
-            let mut sum = 0;
-            let mut counts = one.bins.iter().peekable();
-            for (row, bin) in bins.iter().enumerate() {
-                if let Some((_, count)) = counts.next_if(|(next, _)| next == bin) {
-                    sum += count;
+            let mut row = 0;
+            for &(bin, count) in &one.bins {
+                while bins[row] != bin {
+                    row += 1;
                 }
-                up_to[row * k + window] = sum;
+                up_to[row * places + window + 1] = count;
             }
         }
-        let per_window = sparse.iter().map(|one| one.count as u32).collect();
-        Windows { bins, up_to, per_window, sparse }
+        let mut of_window = vec![0u32; sparse.len()];
+        let mut whole = Vec::with_capacity(bins.len());
+        for row in up_to.chunks_exact_mut(places) {
+            let (mut sum, mut all) = (0u32, 0u64);
+            for (place, so_far) in row[1..].iter_mut().zip(&mut of_window) {
+                *so_far += *place;
+                sum = sum.wrapping_add(*so_far);
+                all += u64::from(*so_far);
+                *place = sum;
+            }
+            whole.push(all);
+        }
+        Windows { bins, up_to, whole, sparse }
     }
 
     /// How many.
     pub fn len(&self) -> usize {
-        self.per_window.len()
+        self.sparse.len()
     }
 
     /// Is there none?
     pub fn is_empty(&self) -> bool {
-        self.per_window.is_empty()
+        self.sparse.is_empty()
     }
 
     /// Values in all windows.
     pub fn count(&self) -> u64 {
-        self.sparse.iter().map(|one| one.count).sum()
+        self.whole.last().copied().unwrap_or(0)
     }
 
-    fn weighted(times: &[u32], counts: &[u32]) -> u64 {
-        times.iter().zip(counts).map(|(&times, &count)| u64::from(times * count)).sum()
+    /// Each window once.
+    fn once(&self) -> Vec<Range<usize>> {
+        (0..self.len()).map(|window| window..window + 1).collect()
     }
 
     fn row(&self, row: usize) -> &[u32] {
-        &self.up_to[row * self.len()..(row + 1) * self.len()]
+        let places = self.len() + 1;
+        &self.up_to[row * places..(row + 1) * places]
     }
 
-    /// ln of the value below which the share `q` lies, with windows taken this often; `guess` is the row
-    /// to begin at, and becomes the row it was in. None without values.
-    fn ln_quantile(&self, times: &[u32], q: f64, guess: &mut usize) -> Option<f64> {
-        let total = Windows::weighted(times, &self.per_window);
+    /// Values up to and including the bucket of this row in the windows drawn.
+    fn drawn(&self, drawn: &[Range<usize>], row: usize) -> u64 {
+        let row = self.row(row);
+        let mut sum = 0;
+        for block in drawn {
+            sum += u64::from(row[block.end].wrapping_sub(row[block.start]));
+        }
+        sum
+    }
+
+    /// ln of the value below which the share `q` lies in the windows drawn; `guess` is the row to begin
+    /// at, and becomes the row it was in. None without values.
+    fn ln_quantile(&self, drawn: &[Range<usize>], q: f64, guess: &mut usize) -> Option<f64> {
+        let last = self.bins.len().checked_sub(1)?;
+        let total = self.drawn(drawn, last);
         if total == 0 {
             return None;
         }
         let target = q * total as f64;
-        let reaches = |row: usize| Windows::weighted(times, self.row(row)) as f64 >= target;
-        // Widening steps from the guess, then halving: the answer is usually near.
-        let last = self.bins.len() - 1;
-        let mut low = (*guess).min(last);
-        let mut high;
-        let mut step = 1;
-        if reaches(low) {
-            high = low;
-            while low > 0 && reaches(low) {
-                high = low;
-                low = low.saturating_sub(step);
-                step *= 2;
+        // The first row that reaches the target is one of these; so many values are below the first of them,
+        // and up to the last of them.
+        let (mut low, mut high) = (0, last);
+        let (mut below, mut up_to) = (0, total);
+        let mut next = (*guess).min(last);
+        let mut tries = 0;
+        while low < high {
+            let next_up_to = self.drawn(drawn, next);
+            let off = target - next_up_to as f64;
+            if off <= 0.0 {
+                (high, up_to) = (next, next_up_to);
+            } else {
+                (low, below) = (next + 1, next_up_to);
             }
-            if reaches(low) {
-                high = low;
+            if low == high {
+                break;
             }
-        } else {
-            loop {
-                let next = (low + step).min(last);
-                if next == last || reaches(next) {
-                    high = next;
-                    break;
-                }
-                low = next;
-                step *= 2;
-            }
-        }
-        while low + 1 < high {
-            let middle = low.midpoint(high);
-            if reaches(middle) { high = middle } else { low = middle }
+            // As many values further as they are in the whole run: mostly exactly there. Halving ends
+            // what that does not.
+            let wanted = self.whole[next] as f64 + off;
+            tries += 1;
+            next = if tries > 8 {
+                low.midpoint(high - 1)
+            } else {
+                let ahead = self.whole[low..high - 1].partition_point(|&up_to| (up_to as f64) < wanted);
+                low + ahead
+            };
         }
         *guess = high;
-        let below = if high == 0 { 0 } else { Windows::weighted(times, self.row(high - 1)) };
-        let here = Windows::weighted(times, self.row(high)) - below;
-        let place = ((target - below as f64 - 0.5) / (here as f64).max(1.0)).clamp(0.0, 1.0);
+        let place = ((target - below as f64 - 0.5) / ((up_to - below) as f64).max(1.0)).clamp(0.0, 1.0);
         Some(value_within(self.bins[high], place).max(1.0).ln())
+    }
+
+    /// Per window: values at or below the percentile, and all.
+    fn shares(&self, row: usize) -> impl Iterator<Item = (u32, u64)> {
+        let below = self.row(row).windows(2).map(|pair| pair[1].wrapping_sub(pair[0]));
+        below.zip(self.sparse.iter().map(|one| one.count))
     }
 
     /// Per window: values at or below the percentile, minus the share `q` of the window's values.
     fn residuals(&self, q: f64, row: usize) -> Vec<f64> {
-        let counts = self.row(row).iter().zip(&self.per_window);
-        let off: Vec<f64> = counts.map(|(&below, &all)| f64::from(below) - q * f64::from(all)).collect();
+        let off: Vec<f64> = self.shares(row).map(|(below, all)| f64::from(below) - q * all as f64).collect();
         let mean = off.iter().sum::<f64>() / off.len() as f64;
         off.into_iter().map(|one| one - mean).collect()
     }
 
     fn touched(&self, q: f64, row: usize) -> usize {
-        let counts = self.row(row).iter().zip(&self.per_window);
-        counts.filter(|(below, all)| if q >= 0.5 { below < all } else { **below > 0 }).count()
+        let touched = |&(below, all): &(u32, u64)| if q >= 0.5 { u64::from(below) < all } else { below > 0 };
+        self.shares(row).filter(touched).count()
     }
 }
 
@@ -266,7 +299,7 @@ impl Sides<'_> {
     fn block(&self, qs: &[f64]) -> usize {
         let mut series = Vec::new();
         for run in self.baseline.iter().chain(self.other).filter(|run| run.count() > 0) {
-            let once = vec![1; run.len()];
+            let once = run.once();
             for &q in qs {
                 let mut row = run.bins.len() / 2;
                 run.ln_quantile(&once, q, &mut row);
@@ -290,7 +323,6 @@ impl Sides<'_> {
         rows: &mut [usize],
     ) -> Vec<f64> {
         let mut sums = vec![0.0; qs.len()];
-        let mut times = Vec::new();
         for index in 0..side.len() {
             let (run, key) = match resample {
                 None => (index, 0),
@@ -303,12 +335,9 @@ impl Sides<'_> {
                 }
             };
             let run = &side[run];
-            match resample {
-                None => times = vec![1; run.len()],
-                Some(_) => times_drawn(run.len(), block, key, &mut times),
-            }
+            let drawn = resample.map_or_else(|| run.once(), |_| blocks(run.len(), block, key));
             for ((sum, &q), row) in sums.iter_mut().zip(qs).zip(rows.iter_mut()) {
-                *sum += run.ln_quantile(&times, q, row).unwrap_or(f64::NAN) / side.len() as f64;
+                *sum += run.ln_quantile(&drawn, q, row).unwrap_or(f64::NAN) / side.len() as f64;
             }
         }
         sums
@@ -322,7 +351,7 @@ impl Sides<'_> {
         }
         let mut can_say = vec![true; qs.len()];
         for run in runs() {
-            let once = vec![1; run.len()];
+            let once = run.once();
             for (can_say, &q) in can_say.iter_mut().zip(qs) {
                 let mut row = 0;
                 run.ln_quantile(&once, q, &mut row);
@@ -399,8 +428,8 @@ impl Sides<'_> {
                 Some(resample) => {
                     let key = mix(self.seed ^ mix(resample as u64));
                     let key = if self.paired { key } else { mix(key ^ mix(stream + 7)) };
-                    let mut times = Vec::new();
-                    times_drawn(k, block, key, &mut times);
+                    let mut times = vec![0; k];
+                    circular_blocks(k, block, key).into_iter().for_each(|window| times[window] += 1);
                     times
                 }
             };
@@ -594,17 +623,14 @@ mod tests {
     fn quantiles_of_drawn_windows_agree_with_sorting() {
         let values = exponential(1, 20, 50, 1e6);
         let windows = filled(&values);
-        let mut times = Vec::new();
         for key in 0..20 {
-            times_drawn(20, 3, key, &mut times);
-            assert_eq!(times.iter().sum::<u32>(), 20);
-            let mut all: Vec<u64> = Vec::new();
-            for (window, &times) in values.iter().zip(&times) {
-                (0..times).for_each(|_| all.extend(window));
-            }
+            let drawn = blocks(20, 3, key);
+            let mut all: Vec<u64> =
+                drawn.iter().cloned().flatten().flat_map(|at| values[at].clone()).collect();
+            assert_eq!(all.len(), 20 * 50);
             all.sort_unstable();
             for (q, mut guess) in [(0.01, 0), (0.5, 3), (0.9, 900), (0.99, 1_000_000), (0.999, 0)] {
-                let found = windows.ln_quantile(&times, q, &mut guess).unwrap().exp();
+                let found = windows.ln_quantile(&drawn, q, &mut guess).unwrap().exp();
                 let exact = all[(q * all.len() as f64).ceil() as usize - 1] as f64;
                 assert!((found / exact - 1.0).abs() < 1.0 / 500.0, "{key} {q}: {found} {exact}");
             }
