@@ -363,6 +363,9 @@ mod url;
 #[cfg(feature = "tls")]
 mod certificates;
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod any_name;
+
 // The table of databases: one row each. A driver with several kinds (dialects) has one row.
 drivers! {
     sim::Sim,

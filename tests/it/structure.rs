@@ -65,12 +65,12 @@ const HOMES: &[(&str, &[&str])] = &[
     ("rustls_native_certs", &["driver"]),
     ("rustls", &["driver"]),
     ("rusqlite", &["driver/sqlite.rs", "driver/sqlite/statements.rs"]),
-    ("mysql_async", &["driver/mysql"]),
+    ("mysql_common", &["driver/mysql"]),
     // Also the name of our module.
     ("redis", &["driver/redis.rs", "driver/mod.rs"]),
     ("jni", &["driver/jdbc/jvm.rs"]),
     ("glob", &["driver/jdbc/classpath.rs"]),
-    ("tokio_rustls", &["driver/riak/mod.rs"]),
+    ("tokio_rustls", &["driver/riak/mod.rs", "driver/mysql"]),
     // Also the name of our module, which the table of drivers mentions.
     ("fjall", &["driver/fjall.rs", "driver/mod.rs"]),
 ];

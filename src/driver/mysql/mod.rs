@@ -2,8 +2,8 @@
 //! server that answers decides how the table is laid out.
 //!
 //! Every operation is one prepared statement in its own (autocommit) transaction, one round trip,
-//! except a read-modify-write. The client copies keys and values into its requests and every value
-//! of an answer into a vector of its own; that is its way, and part of what is measured.
+//! except a read-modify-write. The protocol is spoken by `wire` and `handshake`: keys and values are written
+//! from the trace into the request, and handed on as slices of the answer.
 //!
 //! Keys must be compared by their bytes, and MySQL's default collations know neither case nor
 //! trailing blanks. A table made here has a key column of a binary collation that does not pad; for
@@ -13,17 +13,19 @@
 //! An update of a row to the values it has is one row found (`CLIENT_FOUND_ROWS`), not NOT_FOUND.
 //! An insert is a plain INSERT: the INSERT IGNORE of go-ycsb would call a duplicate a success.
 
+mod handshake;
 mod statements;
+mod stream;
 mod target;
+mod wire;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, DriverError, Error, IoError, Params, Row, Statement, Value};
-
+use self::handshake::Login;
 use self::target::{Address, SslMode};
+use self::wire::{Conn, Error, Parameter, Statement, Value};
 use super::sql::{self, Placeholder, Statements, Wording, found, lost_connection};
 use super::{Driver, KEY, Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
 use super::statements::Call;
@@ -113,6 +115,8 @@ pub struct MySql {
 /// A connection to it.
 pub struct MySqlSession {
     conn: Conn,
+    /// How it was opened, for another one that ends it.
+    login: Login,
     table: TableSpec,
     texts: Texts,
     statements: Statements<Statement>,
@@ -179,19 +183,18 @@ impl Driver for MySql {
         table.check_names(true)?;
         let mut conn = self.any_host(0, async |conn, _| Ok(conn)).await?;
         let doing = |what: &'static str| move |error: Error| self.refused(what, &error);
-        let version: Option<String> =
-            conn.query_first("SELECT version()").await.map_err(doing("ask for the version"))?;
+        let version = conn.ask_one("SELECT version()").await.map_err(doing("ask for the version"))?;
         let version = version.unwrap_or_default();
         let server = Product::of_server(&version);
 
         if preparation == Preparation::DropAndCreate {
             let text = format!("DROP TABLE IF EXISTS {}", table.name);
-            conn.query_drop(text).await.map_err(doing("drop the table"))?;
+            conn.run(&text).await.map_err(doing("drop the table"))?;
         }
         let mut columns = self.columns(&mut conn, table).await?;
         if preparation == Preparation::CreateIfEmpty && columns.is_some() {
             let text = format!("SELECT 1 FROM {} LIMIT 1", table.name);
-            let row: Option<Row> = conn.query_first(text).await.map_err(doing("look into the table"))?;
+            let row = conn.ask_one(&text).await.map_err(doing("look into the table"))?;
             if row.is_some() {
                 return Err(TargetError::NotEmpty { table: table.name.clone(), address: self.address.words() });
             }
@@ -206,10 +209,9 @@ impl Driver for MySql {
         }
         if columns.is_none() {
             let known = "SHOW COLLATION WHERE `Collation` IN ('utf8mb4_nopad_bin', 'utf8mb4_0900_bin')";
-            let known: Vec<Row> = conn.query(known).await.map_err(doing("ask for collations"))?;
-            let collation = known.first().map(|row| text(row, 0));
+            let collation = conn.ask_one(known).await.map_err(doing("ask for collations"))?;
             let text = self.create_table(table, server, collation.as_deref());
-            conn.query_drop(text).await.map_err(doing("create the table"))?;
+            conn.run(&text).await.map_err(doing("create the table"))?;
             columns = self.columns(&mut conn, table).await?;
         }
 
@@ -222,8 +224,6 @@ impl Driver for MySql {
         }
         self.note_settings(&mut conn, &mut info).await?;
         info.statements = self.texts().of_trace(table);
-        // Otherwise the server notes an aborted connection.
-        let _ = conn.disconnect().await;
         Ok(info)
     }
 
@@ -245,18 +245,19 @@ impl Driver for MySql {
         // A host that lets us in but cannot serve (a node that lost its cluster) says so here.
         let prepared = self.any_host(first, async |mut conn, host| {
             let refused = |error: Error| self.unusable(host, &error);
+            let login = self.address.login(host).map_err(refused)?;
             let mut statements = Statements::new();
             for (kind, fields, text) in &wanted {
-                let statement = conn.prep(text.as_str()).await.map_err(refused)?;
+                let statement = conn.prepare(text).await.map_err(refused)?;
                 statements.add(*kind, fields.clone(), statement);
             }
-            let locking = if modifies { Some(conn.prep(locking.as_str()).await.map_err(refused)?) } else { None };
+            let locking = if modifies { Some(conn.prepare(&locking).await.map_err(refused)?) } else { None };
             let server = self.server(&mut conn).await;
-            Ok((conn, statements, locking, server))
+            Ok((conn, login, statements, locking, server))
         });
-        let (conn, statements, locking, server) = prepared.await?;
+        let (conn, login, statements, locking, server) = prepared.await?;
         let (table, batch_statement) = (table.clone(), None);
-        Ok(MySqlSession { conn, table, texts, statements, batch_statement, locking, calls: None, server })
+        Ok(MySqlSession { conn, login, table, texts, statements, batch_statement, locking, calls: None, server })
     }
 
     async fn prepare_schema(
@@ -380,11 +381,11 @@ impl MySql {
 
     /// The columns of the table, or nothing if there is no such table.
     async fn columns(&self, conn: &mut Conn, table: &TableSpec) -> Result<Option<Vec<Column>>, TargetError> {
-        let answer: Result<Vec<Row>, Error> = conn.query(format!("SHOW FULL COLUMNS FROM {}", table.name)).await;
-        match answer {
+        match conn.ask(&format!("SHOW FULL COLUMNS FROM {}", table.name)).await {
             Ok(rows) => {
                 // Field, Type, Collation, Null, Key, …
-                let column = |row: &Row| Column {
+                let text = |row: &[String], position: usize| row.get(position).cloned().unwrap_or_default();
+                let column = |row: &Vec<String>| Column {
                     name: text(row, 0),
                     kind: text(row, 1).split('(').next().unwrap_or_default().to_ascii_lowercase(),
                     collation: Some(text(row, 2)).filter(|collation| !collation.is_empty()),
@@ -392,7 +393,7 @@ impl MySql {
                 };
                 Ok(Some(rows.iter().map(column).collect()))
             }
-            Err(Error::Server(error)) if error.code == 1146 => Ok(None),
+            Err(Error::Server { code: 1146, .. }) => Ok(None),
             Err(error) => Err(self.refused("look at the table's columns", &error)),
         }
     }
@@ -458,14 +459,13 @@ impl MySql {
     async fn note_settings(&self, conn: &mut Conn, info: &mut ServerInfo) -> Result<(), TargetError> {
         let names: Vec<_> = SETTINGS.iter().map(|name| format!("'{name}'")).collect();
         let text = format!("SHOW VARIABLES WHERE Variable_name IN ({})", names.join(", "));
-        let variables: Vec<Row> = conn.query(text).await.map_err(|error| self.refused("tell its settings", &error))?;
-        for row in &variables {
-            info.settings.insert(self::text(row, 0), self::text(row, 1));
-        }
+        let pair = |row: Vec<String>| <[String; 2]>::try_from(row).ok().map(|[name, value]| (name, value));
+        let variables = conn.ask(&text).await.map_err(|error| self.refused("tell its settings", &error))?;
+        info.settings.extend(variables.into_iter().filter_map(pair));
         info.settings.retain(|_, value| !value.is_empty());
         if info.settings.get("wsrep_on").is_some_and(|value| value == "ON") {
-            let size: Vec<Row> = conn.query("SHOW STATUS LIKE 'wsrep_cluster_size'").await.unwrap_or_default();
-            info.settings.extend(size.first().map(|row| (self::text(row, 0), self::text(row, 1))));
+            let size = conn.ask("SHOW STATUS LIKE 'wsrep_cluster_size'").await.unwrap_or_default();
+            info.settings.extend(size.into_iter().filter_map(pair));
         }
         Ok(())
     }
@@ -500,28 +500,16 @@ impl MySql {
 
     /// A connection to this host, with the session's settings.
     async fn host(&self, position: usize) -> Result<Conn, TargetError> {
-        let mode = self.address.ssl_mode();
-        let opened = Conn::new(self.address.client(position, mode != SslMode::Disabled)).await;
-        let opened = match opened {
-            Err(Error::Driver(DriverError::NoClientSslFlagFromServer)) if mode == SslMode::Preferred => {
-                Conn::new(self.address.client(position, false)).await
-            }
-            Err(error) if mode == SslMode::VerifyCa && self.address.learn_name(position, &error) => {
-                Conn::new(self.address.client(position, true)).await
-            }
-            opened => opened,
-        };
-        let mut conn = opened.map_err(|error| self.unusable(position, &error))?;
+        let unusable = |error: Error| self.unusable(position, &error);
+        let login = self.address.login(position).map_err(unusable)?;
+        let mut conn = login.connect().await.map_err(unusable)?;
         for text in &self.setup {
-            conn.query_drop(text).await.map_err(|error| self.unusable(position, &error))?;
+            conn.run(text).await.map_err(unusable)?;
         }
         // A Galera node without its cluster lets everybody in and prepares every statement, and then
         // executes none (1047). A MariaDB that is alone says Disconnected, others know no such status.
-        let status: Option<(String, String)> = conn
-            .query_first("SHOW STATUS LIKE 'wsrep_cluster_status'")
-            .await
-            .map_err(|error| self.unusable(position, &error))?;
-        if status.is_some_and(|(_, status)| status == "non-Primary") {
+        let status = conn.ask("SHOW STATUS LIKE 'wsrep_cluster_status'").await.map_err(unusable)?;
+        if status.iter().flatten().any(|word| word == "non-Primary") {
             return Err(TargetError::Unusable(format!(
                 "{} is not serving: its wsrep_cluster_status is non-Primary; is its cluster complete?",
                 self.address.host(position)
@@ -538,19 +526,20 @@ impl MySql {
             return None;
         }
         let text = format!("SELECT CONNECTION_ID(), {SERVER}");
-        let (number, server): (u64, String) = conn.query_first(text).await.ok().flatten()?;
-        (number == u64::from(conn.id())).then_some(server)
+        let rows = conn.ask(&text).await.ok()?;
+        let [number, server] = <[String; 2]>::try_from(rows.into_iter().next()?).ok()?;
+        (number == conn.id.to_string()).then_some(server)
     }
 
     /// Why there is no connection to this host, and what to try.
     fn unusable(&self, position: usize, error: &Error) -> TargetError {
         let (host, user, database) = (self.address.host(position), &self.address.user, &self.address.database);
-        let words = words(error);
+        let words = error.to_string();
         if let Some(complaint) = self.address.certificate_complaint(position, error) {
             return TargetError::Unusable(format!("cannot connect to {host}: {complaint}"));
         }
         TargetError::Unusable(match error {
-            Error::Server(server) => match server.code {
+            Error::Server { code, .. } => match code {
                 1045 | 1698 | 1044 | 1251 | 1275 | 2059 if self.address.password.is_none() => format!(
                     "{host} refused user {user}: {words}; check -p mysql.user=…, \
                      and give -p mysql.password=… or MYSQL_PWD"
@@ -570,15 +559,15 @@ impl MySql {
                 1047 | 1053 => format!("{host} is not serving: {words}; is its cluster complete?"),
                 code => format!("{host} refused to prepare the session: {words} ({code})"),
             },
-            Error::Driver(DriverError::NoClientSslFlagFromServer) => format!(
+            Error::NoEncryption => format!(
                 "{host} cannot encrypt connections; configure a certificate there, or use \
                  -p mysql.ssl-mode=DISABLED on a network you trust"
             ),
-            Error::Io(IoError::Tls(_)) => format!(
+            Error::Encryption(_) => format!(
                 "the encrypted connection to {host} failed: {words}; check mysql.ssl-mode, mysql.ssl-ca, \
                  mysql.ssl-cert and mysql.ssl-key"
             ),
-            Error::Io(IoError::Io(io)) => match io.kind() {
+            Error::Io(io) => match io.kind() {
                 std::io::ErrorKind::ConnectionRefused | std::io::ErrorKind::NotFound => {
                     format!("nobody listens at {host}: {words}; is the server running at this host and port?")
                 }
@@ -602,10 +591,10 @@ impl MySql {
     /// The connection is there, but what we asked for was refused.
     fn refused(&self, doing: &str, error: &Error) -> TargetError {
         let code = match error {
-            Error::Server(server) => format!(" ({})", server.code),
+            Error::Server { code, .. } => format!(" ({code})"),
             _ => String::new(),
         };
-        TargetError::Unusable(format!("{} refused to {doing}: {}{code}", self.address.words(), words(error)))
+        TargetError::Unusable(format!("{} refused to {doing}: {error}{code}", self.address.words()))
     }
 }
 
@@ -666,39 +655,19 @@ impl Texts {
     }
 }
 
-/// A value of a `SHOW`, as text.
-fn text(row: &Row, position: usize) -> String {
-    match row.as_ref(position) {
-        Some(Value::Bytes(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
-        None | Some(Value::NULL) => String::new(),
-        Some(other) => other.as_sql(true),
-    }
-}
-
-/// The server's words, or the client's.
-fn words(error: &Error) -> String {
-    match error {
-        Error::Server(server) => server.message.clone(),
-        Error::Io(IoError::Io(cause)) => cause.to_string(),
-        Error::Io(IoError::Tls(cause)) => cause.to_string(),
-        Error::Driver(cause) => cause.to_string(),
-        other => other.to_string(),
-    }
-}
-
 impl MySqlSession {
     /// The statement for this shape; one that the trace did not announce is prepared now.
     #[inline]
     async fn statement(&mut self, kind: OpKind, fields: &[Field<'_>]) -> Result<Statement, Outcome> {
         if let Some(statement) = self.statements.get(kind, fields) {
-            return Ok(statement.clone());
+            return Ok(*statement);
         }
         let numbers = sql::numbers(fields);
         let text = self.texts.of(&self.table, kind, &numbers);
         let text = text.map_err(Outcome::rejected)?;
         // Nothing of the operation has been sent yet, so a failure here is never ambiguous.
-        let statement = self.conn.prep(text).await.map_err(|error| failure(&error, false))?;
-        self.statements.add(kind, numbers, statement.clone());
+        let statement = self.conn.prepare(&text).await.map_err(|error| failure(&error, false))?;
+        self.statements.add(kind, numbers, statement);
         Ok(statement)
     }
 
@@ -716,56 +685,43 @@ impl MySqlSession {
         scan: bool,
         rows: &mut R,
     ) -> Result<u32, Outcome> {
-        let mut parameters = Vec::with_capacity(2);
-        parameters.push(Value::Bytes(op.key.into()));
-        if scan {
-            parameters.push(Value::UInt(u64::from(op.scan_len)));
-        }
+        let parameters = [Parameter::Bytes(op.key.as_bytes()), Parameter::Unsigned(u64::from(op.scan_len))];
+        let parameters = parameters.into_iter().take(if scan { 2 } else { 1 });
         let fields = if asked.is_empty() { self.table.fields.len() } else { asked.len() };
-        let first = usize::from(scan);
         let (mut count, mut foreign) = (0, false);
-        let fetched = async {
-            let answer = self.conn.exec_iter(statement, Params::Positional(parameters)).await?;
-            answer
-                .for_each_and_drop(|row| {
-                    count += 1;
-                    let key = if scan { bytes(&row, 0).and_then(|key| str::from_utf8(key).ok()) } else { Some(op.key) };
-                    foreign |= key.is_none();
-                    rows.row(key.unwrap_or_default());
-                    for position in 0..fields {
-                        let value = bytes(&row, first + position);
-                        rows.field(sql::number_of(asked, position), value);
-                    }
-                })
-                .await
-        };
+        let fetched = self.conn.execute(statement, parameters, |row| {
+            count += 1;
+            let mut value = || row.next().and_then(Value::bytes);
+            let key = if scan { value().and_then(|key| str::from_utf8(key).ok()) } else { Some(op.key) };
+            foreign |= key.is_none();
+            rows.row(key.unwrap_or_default());
+            for position in 0..fields {
+                rows.field(sql::number_of(asked, position), value());
+            }
+        });
         match fetched.await {
-            Ok(()) if foreign => {
+            Ok(_) if foreign => {
                 let message = "a key in the answer is not UTF-8";
                 Err(Outcome::failed(Status::Error, Recovery::Fatal, "", message))
             }
-            Ok(()) => Ok(count),
+            Ok(_) => Ok(count),
             Err(error) => Err(failure(&error, false)),
         }
     }
 
     async fn change(&mut self, op: &Op<'_>, kind: OpKind, fields: &[Field<'_>]) -> Result<u32, Outcome> {
         let statement = self.statement(kind, fields).await?;
-        // If the connection is known to be dead, nothing is sent, and the failure is not ambiguous.
-        let sent = !self.conn.is_disconnected();
-        let mut parameters = Vec::with_capacity(fields.len() + 1);
-        let key = || Value::Bytes(op.key.into());
-        let values = fields.iter().map(|field| Value::Bytes(field.value.into()));
-        if kind == OpKind::Insert {
-            parameters.push(key());
-            parameters.extend(values);
-        } else {
-            parameters.extend(values);
-            parameters.push(key());
-        }
-        match self.conn.exec_drop(statement, Params::Positional(parameters)).await {
-            Ok(()) => Ok(self.conn.affected_rows() as u32),
-            Err(error) => Err(failure(&error, sent)),
+        // An INSERT takes the key first, the others last.
+        let key_at = if kind == OpKind::Insert { 0 } else { fields.len() };
+        let parameters = (0..=fields.len()).map(|position| {
+            Parameter::Bytes(match position {
+                _ if position == key_at => op.key.as_bytes(),
+                _ => fields[position - usize::from(position > key_at)].value,
+            })
+        });
+        match self.conn.execute(statement, parameters, |_| ()).await {
+            Ok(rows) => Ok(rows as u32),
+            Err(error) => Err(failure(&error, self.conn.sent())),
         }
     }
 }
@@ -775,31 +731,24 @@ impl MySqlSession {
     async fn insert_rows(&mut self, ops: &[Op<'_>]) -> Result<u32, Outcome> {
         let fields = ops.first().map_or(&[][..], |op| op.fields);
         let statement = match &self.batch_statement {
-            Some((rows, statement)) if *rows == ops.len() => statement.clone(),
+            Some((rows, statement)) if *rows == ops.len() => *statement,
             // The first, and the last, which may be shorter.
-            _ => {
+            before => {
+                if let Some((_, statement)) = before {
+                    self.conn.close(*statement);
+                }
                 let text = sql::insert_rows(&self.table, self.texts.wording(), &sql::numbers(fields), ops.len());
-                let text =
-                    text.map_err(Outcome::rejected)?;
-                let statement = self.conn.prep(text).await.map_err(|error| failure(&error, false))?;
-                self.batch_statement = Some((ops.len(), statement.clone()));
+                let text = text.map_err(Outcome::rejected)?;
+                let statement = self.conn.prepare(&text).await.map_err(|error| failure(&error, false))?;
+                self.batch_statement = Some((ops.len(), statement));
                 statement
             }
         };
-        let sent = !self.conn.is_disconnected();
-        let parameters = sql::insert_values(ops).map(|value| Value::Bytes(value.into())).collect();
-        match self.conn.exec_drop(statement, Params::Positional(parameters)).await {
-            Ok(()) => Ok(self.conn.affected_rows() as u32),
-            Err(error) => Err(failure(&error, sent)),
+        let parameters = sql::insert_values(ops).map(Parameter::Bytes);
+        match self.conn.execute(statement, parameters, |_| ()).await {
+            Ok(rows) => Ok(rows as u32),
+            Err(error) => Err(failure(&error, self.conn.sent())),
         }
-    }
-}
-
-/// A value as it came; `None` is SQL's null. Every type of text comes as bytes.
-fn bytes(row: &Row, position: usize) -> Option<&[u8]> {
-    match row.as_ref(position) {
-        Some(Value::Bytes(bytes)) => Some(bytes),
-        _ => None,
     }
 }
 
@@ -809,21 +758,19 @@ const LOST_CONNECTION: &str = "2013";
 /// A failure of a request; `wrote` if it was a write that may have reached the server.
 #[cold]
 fn failure(error: &Error, wrote: bool) -> Outcome {
-    let message = words(error);
+    let message = error.to_string();
     match error {
-        Error::Server(server) => {
-            let (status, recovery) = classify(server.code, &server.state, wrote);
-            Outcome::failed(status, recovery, server.code.to_string(), message)
+        Error::Server { code, state, .. } => {
+            let (status, recovery) = classify(*code, state, wrote);
+            Outcome::failed(status, recovery, code.to_string(), message)
         }
-        // The client has closed the connection, but nothing was sent, and it would fail again.
-        Error::Driver(DriverError::PacketTooLarge) => {
-            Outcome::failed(Status::Rejected, Recovery::Reconnect, "1153", message)
-        }
-        Error::Io(_) | Error::Driver(DriverError::ConnectionClosed | DriverError::PacketOutOfOrder) => {
+        // Nothing was sent, and it would fail again.
+        Error::TooLarge { .. } => Outcome::failed(Status::Rejected, Recovery::Fatal, "1153", message),
+        Error::Io(_) | Error::Closed => {
             let (status, recovery) = lost_connection(wrote);
             Outcome::failed(status, recovery, LOST_CONNECTION, message)
         }
-        // An answer that cannot be read: after it, the connection is closed.
+        // An answer that cannot be read: after it, the connection is of no use.
         _ => Outcome::failed(
             Status::Error,
             if wrote { Recovery::Ambiguous } else { Recovery::Reconnect },
@@ -917,14 +864,14 @@ impl Session for MySqlSession {
     }
 
     async fn read_modify_write_transaction<R: Rows>(&mut self, op: &Op<'_>, rows: &mut R) -> Outcome {
-        if let Err(error) = self.conn.query_drop("START TRANSACTION").await {
+        if let Err(error) = self.conn.run("START TRANSACTION").await {
             return failure(&error, false);
         }
         let mut outcome = self.read_and_update(op, rows).await;
         if outcome.status == Status::Ok {
-            match self.conn.query_drop("COMMIT").await {
+            match self.conn.run("COMMIT").await {
                 Ok(()) => return outcome,
-                Err(error) => outcome = failure(&error, true),
+                Err(error) => outcome = failure(&error, self.conn.sent()),
             }
         } else if let Some(failure) = &mut outcome.failure
             && failure.recovery == Recovery::Ambiguous
@@ -932,23 +879,23 @@ impl Session for MySqlSession {
             // What broke before the COMMIT has changed nothing.
             failure.recovery = Recovery::Reconnect;
         }
-        let _ = self.conn.query_drop("ROLLBACK").await;
+        let _ = self.conn.run("ROLLBACK").await;
         outcome
     }
 
     /// By a connection of its own. A server notices that nobody listens any more only when it answers;
     /// until then the locks of the transaction would stay.
     fn cancel(&mut self) -> impl Future<Output = ()> + 'static {
-        let (options, number, server) = (self.conn.opts().clone(), self.conn.id(), self.server.take());
+        let (login, number, server) = (self.login.clone(), self.conn.id, self.server.take());
         async move {
             let Some(server) = server else { return };
             let kill = async {
-                let mut conn = Conn::new(options).await?;
-                let here: Option<String> = conn.query_first(format!("SELECT {SERVER}")).await?;
+                let mut conn = login.connect().await?;
+                let here = conn.ask_one(&format!("SELECT {SERVER}")).await?;
                 if here.is_some_and(|here| here == server) {
-                    conn.query_drop(format!("KILL CONNECTION {number}")).await?;
+                    conn.run(&format!("KILL CONNECTION {number}")).await?;
                 }
-                conn.disconnect().await
+                Ok::<(), Error>(())
             };
             let _ = tokio::time::timeout(KILL_TIMEOUT, kill).await;
         }
@@ -964,12 +911,12 @@ impl MySqlSession {
     async fn read_and_update<R: Rows>(&mut self, op: &Op<'_>, rows: &mut R) -> Outcome {
         if self.locking.is_none() {
             let text = self.texts.locking(&self.table);
-            match self.conn.prep(text).await {
+            match self.conn.prepare(&text).await {
                 Ok(statement) => self.locking = Some(statement),
                 Err(error) => return failure(&error, false),
             }
         }
-        let statement = self.locking.clone().expect("just prepared");
+        let statement = self.locking.expect("just prepared");
         let read = found(self.fetch_by(statement, op, &[], false, rows).await);
         if read.status == Status::Ok { self.update(op).await } else { read }
     }

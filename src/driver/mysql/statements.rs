@@ -1,9 +1,7 @@
 //! Statement traces on MySQL, MariaDB and TiDB. A statement is prepared once for each table; numbers
 //! are sent as numbers and the rest as bytes.
 
-use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Error, Params, Row, Statement, Value};
-
+use super::wire::{Conn, Error, Parameter, Row, Statement, Value};
 use super::{MySql, MySqlSession, failure};
 use crate::driver::sql::Statements as Shapes;
 use crate::driver::statements::{Action, Call, Family, Prepared};
@@ -28,26 +26,35 @@ struct Asked<'a> {
 
 impl Tables for Asked<'_> {
     async fn drop_table(&mut self, name: &str) -> Result<(), TargetError> {
-        let dropped = self.conn.query_drop(format!("DROP TABLE IF EXISTS {name}")).await;
+        let dropped = self.conn.run(&format!("DROP TABLE IF EXISTS {name}")).await;
         dropped.map_err(|error| self.driver.refused("drop a table", &error))
     }
 
     async fn columns(&mut self, name: &str) -> Result<Option<Vec<String>>, TargetError> {
         let text = "SELECT column_name FROM information_schema.columns \
                     WHERE table_schema = DATABASE() AND table_name = ? ORDER BY ordinal_position";
-        let columns: Result<Vec<String>, Error> = self.conn.exec(text, (name,)).await;
-        let columns = columns.map_err(|error| self.driver.refused("look at a table", &error))?;
+        let mut columns = Vec::new();
+        let asked = async {
+            let statement = self.conn.prepare(text).await?;
+            let name = [Parameter::Bytes(name.as_bytes())];
+            let text_of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let column = |row: &mut Row<'_>| row.next().and_then(Value::bytes).map(text_of);
+            self.conn.execute(statement, name.into_iter(), |row| columns.extend(column(row))).await?;
+            self.conn.close(statement);
+            Ok(())
+        };
+        asked.await.map_err(|error: Error| self.driver.refused("look at a table", &error))?;
         Ok(Some(columns).filter(|columns| !columns.is_empty()))
     }
 
     async fn create(&mut self, text: &str) -> Result<(), TargetError> {
-        self.conn.query_drop(text).await.map_err(|error| self.driver.refused("create a table", &error))
+        self.conn.run(text).await.map_err(|error| self.driver.refused("create a table", &error))
     }
 
     async fn has_rows(&mut self, name: &str) -> Result<bool, TargetError> {
         let text = format!("SELECT EXISTS (SELECT 1 FROM {name})");
-        let rows: Result<Option<u8>, Error> = self.conn.query_first(text).await;
-        Ok(rows.map_err(|error| self.driver.refused("look into a table", &error))? == Some(1))
+        let found = self.conn.ask_one(&text).await;
+        Ok(found.map_err(|error| self.driver.refused("look into a table", &error))?.as_deref() == Some("1"))
     }
 }
 
@@ -59,15 +66,11 @@ impl MySql {
         preparation: Preparation,
     ) -> Result<ServerInfo, TargetError> {
         let mut conn = self.any_host(0, async |conn, _| Ok(conn)).await?;
-        let version: Option<String> = conn
-            .query_first("SELECT version()")
-            .await
-            .map_err(|error| self.refused("ask for the version", &error))?;
-        let version = version.unwrap_or_default();
+        let version = conn.ask_one("SELECT version()").await;
+        let version = version.map_err(|error| self.refused("ask for the version", &error))?.unwrap_or_default();
         let mut info = ServerInfo { address: self.address.words(), version, ..ServerInfo::default() };
         self.note_settings(&mut conn, &mut info).await?;
         prepare_tables(&mut Asked { driver: self, conn: &mut conn }, FAMILY, schema, preparation, &mut info).await?;
-        let _ = conn.disconnect().await;
         Ok(info)
     }
 
@@ -75,14 +78,13 @@ impl MySql {
     pub(super) async fn finish(&self, schema: &Schema, table: &Table) -> Result<(), TargetError> {
         let mut conn = self.any_host(0, async |conn, _| Ok(conn)).await?;
         for text in FAMILY.create_indexes(schema, table) {
-            match conn.query_drop(&text).await {
+            match conn.run(&text).await {
                 // A table that was there before, empty, may have its indexes already.
-                Err(Error::Server(error)) if error.code == 1061 => {}
+                Err(Error::Server { code: 1061, .. }) => {}
                 done => done.map_err(|error| self.refused("create an index", &error))?,
             }
         }
-        let _ = conn.query_drop(format!("ANALYZE TABLE {}", table.name)).await;
-        let _ = conn.disconnect().await;
+        let _ = conn.run(&format!("ANALYZE TABLE {}", table.name)).await;
         Ok(())
     }
 
@@ -100,11 +102,13 @@ impl MySql {
                 calls.add(statement, table, groups, placed);
             }
             let server = self.server(&mut conn).await;
-            Ok((conn, calls, server))
+            let login = self.address.login(host).map_err(|error| self.unusable(host, &error))?;
+            Ok((conn, login, calls, server))
         });
-        let (conn, calls, server) = opened.await?;
+        let (conn, login, calls, server) = opened.await?;
         Ok(MySqlSession {
             conn,
+            login,
             table: TableSpec { name: String::new(), fields: Vec::new(), field_length: 0, shapes: Vec::new() },
             texts: self.texts(),
             statements: Shapes::new(),
@@ -124,25 +128,24 @@ async fn prepare(
     groups: usize,
 ) -> Result<Placed, Error> {
     let (text, places) = calls.statements.0[statement].text(FAMILY.name(), Parameters::Question, table, groups);
-    Ok((conn.prep(text).await?, places))
+    Ok((conn.prepare(&text).await?, places))
 }
 
 impl MySqlSession {
     /// Executes one row of a statement trace.
     pub(super) async fn execute_call<R: Rows>(&mut self, call: &Call<'_>, rows: &mut R) -> Outcome {
-        let sent = !self.conn.is_disconnected();
         let control = match call.action {
             Action::Begin => "BEGIN",
             Action::Commit => "COMMIT",
             Action::Rollback => "ROLLBACK",
             Action::Statement { statement, table } => {
-                let done = self.execute_statement(statement, table, call, rows, sent).await;
+                let done = self.execute_statement(statement, table, call, rows).await;
                 return done.map_or_else(|failed| failed, Outcome::ok);
             }
         };
-        match self.conn.query_drop(control).await {
+        match self.conn.run(control).await {
             Ok(()) => Outcome::ok(0),
-            Err(error) => failure(&error, sent && call.action == Action::Commit),
+            Err(error) => failure(&error, self.conn.sent() && call.action == Action::Commit),
         }
     }
 
@@ -152,7 +155,6 @@ impl MySqlSession {
         table: usize,
         call: &Call<'_>,
         rows: &mut R,
-        sent: bool,
     ) -> Result<u32, Outcome> {
         let Some(calls) = &mut self.calls else { return Err(Outcome::UNSUPPORTED) };
         let groups = calls.statements.0[statement].groups(call.parameters.len());
@@ -164,44 +166,33 @@ impl MySqlSession {
         let described = &calls.statements.0[statement];
         let (prepared, places) = calls.get(statement, table, groups).expect("it was just prepared");
         let returns_rows = described.returns_rows;
-        let value = |place: &usize| {
+        let parameters = places.iter().map(|place| {
             let text = call.parameters[*place];
             let number = match described.types[place % described.types.len()] {
                 ParamType::Int => std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
                 ParamType::Text | ParamType::Bytes => None,
             };
-            number.map_or_else(|| Value::Bytes(text.into()), Value::Int)
-        };
-        let parameters = match places.as_slice() {
-            [] => Params::Empty,
-            places => Params::Positional(places.iter().map(value).collect()),
-        };
-        let prepared = prepared.clone();
-        let done = async {
+            number.map_or(Parameter::Bytes(text), Parameter::Int)
+        });
+        let mut count = 0;
+        let done = self.conn.execute(*prepared, parameters, |row| {
             if !returns_rows {
-                self.conn.exec_drop(prepared, parameters).await?;
-                return Ok(self.conn.affected_rows() as u32);
+                return;
             }
-            let mut count = 0;
-            let answer = self.conn.exec_iter(prepared, parameters).await?;
-            answer
-                .for_each_and_drop(|row: Row| {
-                    count += 1;
-                    rows.row("");
-                    for position in 0..row.len() {
-                        match row.as_ref(position) {
-                            Some(Value::Bytes(bytes)) => rows.field(position as u32, Some(bytes)),
-                            Some(Value::Int(number)) => {
-                                rows.field(position as u32, Some(&number.to_be_bytes()));
-                            }
-                            _ => rows.field(position as u32, None),
-                        }
-                    }
-                })
-                .await?;
-            Ok(count)
-        };
-        let wrote = sent && !returns_rows;
-        done.await.map_err(|error: Error| failure(&error, wrote))
+            count += 1;
+            rows.row("");
+            for (number, value) in (0..).zip(row) {
+                match value {
+                    Value::Bytes(bytes) => rows.field(number, Some(bytes)),
+                    Value::Int(value) => rows.field(number, Some(&value.to_be_bytes())),
+                    Value::Null => rows.field(number, None),
+                }
+            }
+        });
+        match done.await {
+            Ok(_) if returns_rows => Ok(count),
+            Ok(changed) => Ok(changed as u32),
+            Err(error) => Err(failure(&error, self.conn.sent() && !returns_rows)),
+        }
     }
 }

@@ -1,13 +1,20 @@
 //! Where a MySQL server is and how to be let in: URLs with several hosts, properties, the
-//! environment, and encryption. The client's own URLs know one host and none of MySQL's `ssl-mode`
-//! words, and its complaints repeat what may be a password.
+//! environment, and encryption, in MySQL's own words for how much of it (`ssl-mode`).
 
-use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use mysql_async::{ClientIdentity, Error, IoError, Opts, OptsBuilder, SslOpts};
+use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::TlsConnector;
 
+use super::handshake::{Encryption, Login, Place};
+use super::wire::Error;
+use crate::driver::any_name::AnyName;
 use crate::driver::certificates;
 use crate::driver::url::{self, Url, host_and_port};
 use crate::driver::{Target, TargetError};
@@ -20,8 +27,8 @@ pub struct Address {
     pub database: String,
     pub connect_timeout: Duration,
     tls: Tls,
-    /// The name that the certificate of each host has, once it is known to be needed.
-    names: Vec<OnceLock<String>>,
+    /// What its files hold, once the first connection needs it.
+    connector: OnceLock<Result<TlsConnector, String>>,
 }
 
 /// MySQL's `ssl-mode`, with the files that go with it.
@@ -118,37 +125,15 @@ impl Address {
         let seconds: u64 = seconds.parse().ok().filter(|seconds| *seconds > 0).ok_or_else(|| {
             TargetError::Request(format!("mysql.connect-timeout={seconds:?} is not a number of seconds"))
         })?;
-        let names = hosts.iter().map(|_| OnceLock::new()).collect();
         Ok(Address {
-            names,
             hosts,
             user: user.unwrap_or_else(|| "root".to_owned()),
             password: password.or_else(|| env("MYSQL_PWD")),
             database: Some(url.path).filter(|name| !name.is_empty()).or_else(|| property("mysql.db")).unwrap_or_else(|| "test".to_owned()),
             connect_timeout: Duration::from_secs(seconds),
             tls: Tls::understand(option)?,
+            connector: OnceLock::new(),
         })
-    }
-
-    /// With VERIFY_CA the name in a certificate does not matter, but the client rejects another than
-    /// the host's all the same (0.37 looks for words that rustls no longer says). It does so after it
-    /// has verified the authority, and tells the names that the certificate has: one of those is
-    /// expected from now on. Answers true if that is worth another try.
-    pub fn learn_name(&self, position: usize, error: &Error) -> bool {
-        let Error::Io(IoError::Io(cause)) = error else { return false };
-        let cause = cause.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
-        let Some(rustls::Error::InvalidCertificate(rustls::CertificateError::NotValidForNameContext {
-            presented,
-            ..
-        })) = cause
-        else {
-            return false;
-        };
-        let name = presented.iter().find_map(|name| name.strip_prefix("DnsName(\"")?.strip_suffix("\")"));
-        let Some(name) = name.filter(|_| self.tls.mode == SslMode::VerifyCa) else { return false };
-        // Another session may have learned it at the same time.
-        let _ = self.names[position].set(name.replace('*', "any"));
-        true
     }
 
     /// What is wrong with a certificate, if that is why there is no connection.
@@ -184,27 +169,33 @@ impl Address {
         format!("{}/{}", hosts.join(","), self.database)
     }
 
-    /// The client's options for one host.
-    pub fn client(&self, position: usize, encrypted: bool) -> Opts {
+    /// What has to be known to be let in at one host.
+    pub fn login(&self, position: usize) -> Result<Login, Error> {
         let (host, port) = &self.hosts[position];
-        let options = OptsBuilder::default()
-            .user(Some(self.user.clone()))
-            .pass(self.password.clone())
-            .db_name(Some(self.database.clone()))
-            // Rows that an update finds count, not those whose values it changes.
-            .client_found_rows(true)
-            // Its statements are in a table of ours; in a cache, old ones would be closed.
-            .stmt_cache_size(0)
-            // Where a server on this machine also has a socket, the client would move there.
-            .prefer_socket(false)
-            .ssl_opts(encrypted.then(|| {
-                let name = self.names[position].get().cloned();
-                self.tls.client().with_danger_tls_hostname_override(name)
-            }));
-        match host.strip_prefix('/') {
-            Some(_) => options.socket(Some(host.clone())).into(),
-            None => options.ip_or_hostname(host.clone()).tcp_port(*port).into(),
-        }
+        let socket = host.starts_with('/');
+        let encryption = match self.tls.mode {
+            SslMode::Disabled => None,
+            // Nobody else can listen there.
+            SslMode::Preferred if socket => None,
+            mode => {
+                let connector = self.connector.get_or_init(|| self.tls.connector());
+                let connector = connector.clone().map_err(Error::Encryption)?;
+                let name = if socket { "localhost" } else { host };
+                let name = ServerName::try_from(name.to_owned())
+                    .map_err(|_| Error::Encryption(format!("no certificate can be for the name {name:?}")))?;
+                Some(Encryption { connector, name, required: mode != SslMode::Preferred })
+            }
+        };
+        Ok(Login {
+            place: match socket {
+                true => Place::Socket(host.clone()),
+                false => Place::Tcp { host: host.clone(), port: *port },
+            },
+            user: self.user.clone(),
+            password: self.password.clone(),
+            database: self.database.clone(),
+            encryption,
+        })
     }
 }
 
@@ -242,25 +233,64 @@ impl Tls {
         Ok(Tls { mode, ca, identity })
     }
 
-    fn client(&self) -> SslOpts {
-        let mut roots = Vec::new();
+    /// What makes encrypted streams.
+    fn connector(&self) -> Result<TlsConnector, String> {
+        let provider = Arc::new(ring::default_provider());
+        let verifies = matches!(self.mode, SslMode::VerifyCa | SslMode::VerifyIdentity);
+        let chain = if verifies { Some(self.chain(provider.clone())?) } else { None };
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .expect("ring speaks TLS 1.2 and 1.3")
+            .dangerous();
+        let builder = match chain {
+            Some(chain) if self.mode == SslMode::VerifyIdentity => builder.with_custom_certificate_verifier(chain),
+            chain => builder.with_custom_certificate_verifier(Arc::new(AnyName { chain, provider })),
+        };
+        let config = match &self.identity {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let chain = pem(certificate, "ssl-cert")?;
+                let text = read(key, "ssl-key")?;
+                let key = PrivateKeyDer::from_pem_slice(&text)
+                    .map_err(|_| format!("mysql.ssl-key {} holds no private key in PEM form", key.display()))?;
+                builder
+                    .with_client_auth_cert(chain, key)
+                    .map_err(|cause| format!("mysql.ssl-cert and mysql.ssl-key cannot be used together: {cause}"))?
+            }
+        };
+        Ok(TlsConnector::from(Arc::new(config)))
+    }
+
+    /// Verifies that a certificate comes from an authority: one of those named, or of this machine's.
+    fn chain(&self, provider: Arc<rustls::crypto::CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>, String> {
+        let mut roots = RootCertStore::empty();
         match &self.ca {
-            Some(path) => roots.push(path.clone().into()),
-            // Besides the client's own list, what this machine trusts.
+            Some(path) => {
+                for certificate in pem(path, "ssl-ca")? {
+                    let added = roots.add(certificate);
+                    added.map_err(|cause| format!("a certificate in mysql.ssl-ca {} is broken: {cause}", path.display()))?;
+                }
+            }
             None => {
-                let known = rustls_native_certs::load_native_certs().certs;
-                roots.extend(known.into_iter().map(|certificate| certificate.to_vec().into()));
+                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             }
         }
-        let identity = self.identity.clone();
-        let identity =
-            identity.map(|(certificate, key)| ClientIdentity::new(certificate.into(), key.into()));
-        SslOpts::default()
-            .with_disable_built_in_roots(self.ca.is_some())
-            .with_root_certs(roots)
-            .with_client_identity(identity)
-            .with_danger_accept_invalid_certs(matches!(self.mode, SslMode::Preferred | SslMode::Required))
-            .with_danger_skip_domain_validation(self.mode != SslMode::VerifyIdentity)
+        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .map_err(|cause| format!("no certificate can be verified here: {cause}"))
+    }
+}
+
+fn read(path: &Path, option: &str) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|cause| format!("cannot read mysql.{option} {}: {cause}", path.display()))
+}
+
+/// The certificates of a file.
+fn pem(path: &Path, option: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let text = read(path, option)?;
+    match CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>() {
+        Ok(found) if !found.is_empty() => Ok(found),
+        _ => Err(format!("mysql.{option} {} holds no certificate in PEM form", path.display())),
     }
 }
 
