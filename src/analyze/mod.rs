@@ -595,6 +595,7 @@ fn report_of(member: &Member, label: String, all: OpReport, ops: Named<Option<Op
         sustained: meta.sustained,
         overhead: meta.overhead,
         closing_ns: meta.closing_ns,
+        collections: meta.collections,
         first_intended_ns: None,
         last_end_ns: None,
         span_ns: 0,

@@ -11,7 +11,9 @@ use serde::{Deserialize as DeriveDeserialize, Serialize, Serializer};
 
 pub use super::caveat::{Caveat, NotedCaveat};
 use super::quantile::Percentile;
-pub use crate::trace::meta::{ErrorMeta, HostMeta, OverheadMeta, Phase, ServerMeta, SustainedMeta};
+pub use crate::trace::meta::{
+    CollectorMeta, ErrorMeta, HostMeta, OverheadMeta, Phase, ServerMeta, SustainedMeta,
+};
 
 /// Version of the report's JSON form.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -424,6 +426,9 @@ pub struct RunReport {
     /// Time that closing each connection took, ascending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub closing_ns: Vec<u64>,
+    /// What a Java machine in the process of the replay collected; none without one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub collections: Vec<CollectorMeta>,
     /// The first intended start; none without rows.
     pub first_intended_ns: Option<u64>,
     /// The last answer; none if nothing was answered.

@@ -171,6 +171,7 @@ fn begin_meta(args: &ImportArgs, began_ns: u64) -> Result<RunMeta> {
         recorder_stalls: 0,
         sustained: None,
         closing_ns: Vec::new(),
+        collections: Vec::new(),
         histograms: Vec::new(),
     })
 }

@@ -180,6 +180,12 @@ pub trait Driver: Sized + Send + Sync + 'static {
         session: u32,
     ) -> impl Future<Output = Result<Self::Session, TargetError>>;
 
+    /// What the collectors of garbage of the driver's own runtime have done since the process began; none
+    /// where there is no such runtime.
+    fn collections(&self) -> Vec<Collector> {
+        Vec::new()
+    }
+
     /// Creates or verifies the tables of a statement trace, without its indexes, and asks who answered.
     fn prepare_schema(
         &self,
@@ -207,6 +213,17 @@ pub trait Driver: Sized + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Self::Session, TargetError>> {
         async { Err(no_sql()) }
     }
+}
+
+/// What a collector of garbage has done, in a process that has one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Collector {
+    /// As its machine calls it.
+    pub name: String,
+    /// Collections.
+    pub count: u64,
+    /// Time they took.
+    pub time_ms: u64,
 }
 
 /// Receives the rows of an answer, in the database's order: [`Rows::row`], then its fields.

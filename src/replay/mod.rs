@@ -36,11 +36,13 @@ use self::recorder::{LaneLog, Over, Recorded, Settings, Snapshot};
 use self::stop::Stop;
 use self::transactions::Transactions;
 use crate::clock::{self, Clock, MonotonicClock, Origin};
-use crate::driver::{Driver, Preparation, ServerInfo, Session, TableSpec, Target, TargetError};
+use crate::driver::{Collector, Driver, Preparation, ServerInfo, Session, TableSpec, Target, TargetError};
 use crate::op::{OpKind, Outcome, Recovery, Sample, Status};
 use crate::rng::{Purpose, Stream};
 use crate::statement::Parameters;
-use crate::trace::meta::{ErrorMeta, HostMeta, OverheadMeta, Phase, RunMeta, ServerMeta, TraceMeta};
+use crate::trace::meta::{
+    CollectorMeta, ErrorMeta, HostMeta, OverheadMeta, Phase, RunMeta, ServerMeta, TraceMeta,
+};
 use crate::trace::ops::TraceReader;
 use crate::trace::runs::RunWriter;
 use crate::trace::{FileError, GENERATOR, RESULT_VERSION};
@@ -420,6 +422,7 @@ pub fn replay<D: Driver>(
             return Err(TargetError::Request(what).into());
         }
     }
+    let collected_before = driver.collections();
     let table = TableSpec {
         name: plan.table.clone().unwrap_or_else(|| trace.table.clone()),
         fields: trace.field_names.clone(),
@@ -552,6 +555,7 @@ pub fn replay<D: Driver>(
     meta.recorder_stalls = ending.stalls;
     meta.closing_ns = ending.closing_ns;
     meta.closing_ns.sort_unstable();
+    meta.collections = collected_since(&collected_before, shared.driver.collections());
     if plan.pace != Pace::Unpaced {
         let cpu_ns = clock::process_cpu_ns() - cpu_before_ns;
         let cpu_share = cpu_ns as f64 / (origin.elapsed_ns().max(1) * meta.host.cpus.max(1)) as f64;
@@ -573,6 +577,16 @@ pub fn replay<D: Driver>(
     let path = writer.finish(&meta).map_err(|cause| ResultLost { folder, cause })?;
     finishing?;
     Ok(Finished { path, meta, last, trace_failure })
+}
+
+/// What collectors of garbage did since they stood at `before`, which lists none if there was no machine then.
+fn collected_since(before: &[Collector], now: Vec<Collector>) -> Vec<CollectorMeta> {
+    let since = |Collector { name, count, time_ms }| {
+        let then = before.iter().find(|collector| collector.name == name);
+        let (count_then, time_then) = then.map_or((0, 0), |then| (then.count, then.time_ms));
+        CollectorMeta { name, count: count - count_then, time_ms: time_ms - time_then }
+    };
+    now.into_iter().map(since).collect()
 }
 
 /// Makes the indexes of a statement trace's tables, several tables at a time.
@@ -850,6 +864,7 @@ fn begin_meta(plan: &ReplayPlan, trace: &TraceMeta, server: &ServerInfo, lanes: 
         recorder_stalls: 0,
         sustained: None,
         closing_ns: Vec::new(),
+        collections: Vec::new(),
         histograms: Vec::new(),
     }
 }

@@ -265,6 +265,17 @@ pub struct HistogramMeta {
     pub hdr: String,
 }
 
+/// What a collector of garbage did in the process of a replay: that of a Java machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CollectorMeta {
+    /// As the machine calls it.
+    pub name: String,
+    /// Collections during the run, connecting and closing included.
+    pub count: u64,
+    /// Time they took.
+    pub time_ms: u64,
+}
+
 /// The pace of an imported result: whether its operations had due times, and which, was not logged.
 pub const PACE_UNKNOWN: &str = "unknown";
 
@@ -371,6 +382,9 @@ pub struct RunMeta {
     /// Time that closing each connection took, ns, ascending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub closing_ns: Vec<u64>,
+    /// What a Java machine in the process collected; none without one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub collections: Vec<CollectorMeta>,
     /// Latency distributions.
     pub histograms: Vec<HistogramMeta>,
 }

@@ -90,6 +90,7 @@ impl Run {
             recorder_stalls: 0,
             sustained: None,
             closing_ns: vec![],
+            collections: vec![],
             histograms: Vec::new(),
         };
         Run { meta, samples: Vec::new(), codes: vec![String::new()] }

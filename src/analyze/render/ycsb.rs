@@ -3,13 +3,13 @@
 //! Where the two tools differ, this says what is true here. Latencies are exact, YCSB's are those of
 //! buckets. A read-modify-write is also there as READ and UPDATE, as in YCSB; but here its update is sent
 //! only if its read has found the row, and one that failed is not among the successes.
-//! Nothing collects garbage, so those lines are 0; with JDBC there is a JVM whose collections nobody
-//! counts, and they are left out.
+//! The collections of garbage are those of the Java machine that JDBC needs; without one, those lines are 0.
 
 use std::fmt::Write;
 
 use super::Page;
 use crate::analyze::report::{Named, OpReport, Quantile, Report, RequestReport, RunReport, Summary};
+use crate::trace::meta::CollectorMeta;
 
 pub(super) fn render(report: &Report, _page: Page) -> String {
     let mut out = String::new();
@@ -44,18 +44,30 @@ fn overall(out: &mut String, run: &RunReport) {
     let throughput = java_double(1e9 * run.all.ops as f64 / run.elapsed_ns.max(1) as f64);
     line(out, format_args!("[OVERALL], RunTime(ms), {run_time_ms}"));
     line(out, format_args!("[OVERALL], Throughput(ops/sec), {throughput}"));
-    if run.db == "jdbc" {
-        return;
+    let mut collections = run.collections.clone();
+    if collections.is_empty() {
+        if matches!(run.db.as_str(), "jdbc" | "herddb") {
+            // A result of an older version, or a Java machine that does not tell.
+            return;
+        }
+        // The collectors that YCSB's sample reports name, so that every line keeps its place.
+        let nothing = |name: &str| CollectorMeta { name: name.to_owned(), ..CollectorMeta::default() };
+        collections = ["G1 Young Generation", "G1 Old Generation"].map(nothing).to_vec();
     }
-    // The collectors that YCSB's sample reports name, so that every line keeps its place.
-    for collector in ["_G1_Young_Generation", "_G1_Old_Generation"] {
-        line(out, format_args!("[TOTAL_GCS{collector}], Count, 0"));
-        line(out, format_args!("[TOTAL_GC_TIME{collector}], Time(ms), 0"));
-        line(out, format_args!("[TOTAL_GC_TIME_%{collector}], Time(%), 0.0"));
+    collections.iter_mut().for_each(|collector| collector.name = collector.name.replace(' ', "_"));
+    // As many slots as Java's map makes for two or three of them.
+    collections.sort_by_key(|collector| java_slot(&collector.name, 4));
+    let share = |time_ms: u64| java_double(time_ms as f64 / run_time_ms.max(1) as f64 * 100.0);
+    for CollectorMeta { name, count, time_ms } in &collections {
+        line(out, format_args!("[TOTAL_GCS_{name}], Count, {count}"));
+        line(out, format_args!("[TOTAL_GC_TIME_{name}], Time(ms), {time_ms}"));
+        line(out, format_args!("[TOTAL_GC_TIME_%_{name}], Time(%), {}", share(*time_ms)));
     }
-    line(out, format_args!("[TOTAL_GCs], Count, 0"));
-    line(out, format_args!("[TOTAL_GC_TIME], Time(ms), 0"));
-    line(out, format_args!("[TOTAL_GC_TIME_%], Time(%), 0.0"));
+    let count = collections.iter().map(|collector| collector.count).sum::<u64>();
+    let time_ms = collections.iter().map(|collector| collector.time_ms).sum::<u64>();
+    line(out, format_args!("[TOTAL_GCs], Count, {count}"));
+    line(out, format_args!("[TOTAL_GC_TIME], Time(ms), {time_ms}"));
+    line(out, format_args!("[TOTAL_GC_TIME_%], Time(%), {}", share(time_ms)));
 }
 
 /// Everything about one measurement.
@@ -203,11 +215,13 @@ fn returns(statuses: &Named<u64>) -> Vec<(&'static str, u64)> {
 fn in_order_of_java(blocks: &mut [Block]) {
     // The table doubles when it is three quarters full.
     let slots: u32 = if blocks.len() > 12 { 32 } else { 16 };
-    let slot = |block: &Block| {
-        let hash = java_hash(&block.name);
-        (hash ^ (hash >> 16)) & (slots - 1)
-    };
-    blocks.sort_by_key(slot);
+    blocks.sort_by_key(|block| java_slot(&block.name, slots));
+}
+
+/// The place of a name in a Java hash map with so many slots, a power of two.
+fn java_slot(name: &str, slots: u32) -> u32 {
+    let hash = java_hash(name);
+    (hash ^ (hash >> 16)) & (slots - 1)
 }
 
 /// Java's `String.hashCode` of an ASCII text.

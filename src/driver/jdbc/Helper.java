@@ -1,5 +1,7 @@
 package ycsbtrace;
 
+import java.lang.management.GarbageCollectorMXBean;
+import java.lang.management.ManagementFactory;
 import java.net.URL;
 import java.net.URLClassLoader;
 import java.nio.ByteBuffer;
@@ -64,6 +66,7 @@ public final class Helper {
     private static final int EXECUTE = 12;
     private static final int RESERVE = 13;
     private static final int BATCH = 14;
+    private static final int COLLECTIONS = 15;
 
     /** The request failed: the buffer holds an error. */
     private static final long FAILED = 1L << 32;
@@ -205,6 +208,8 @@ public final class Helper {
                 if (autocommit) connection.setAutoCommit(false);
                 transaction = true;
                 return batch(number, parameters);
+            case COLLECTIONS:
+                return collections();
             default:
                 throw new IllegalArgumentException("request " + what);
         }
@@ -484,6 +489,20 @@ public final class Helper {
         count += told("isolation", () -> String.valueOf(connection.getTransactionIsolation()));
         count += told("autocommit", () -> String.valueOf(connection.getAutoCommit()));
         count += told("java", () -> System.getProperty("java.vm.name") + " " + System.getProperty("java.version"));
+        return count;
+    }
+
+    /** Name, count and milliseconds of each collector of garbage since the machine began. */
+    private long collections() {
+        buffer.clear();
+        long count = 0;
+        for (GarbageCollectorMXBean collector : ManagementFactory.getGarbageCollectorMXBeans()) {
+            if (collector.getCollectionCount() < 0 || collector.getCollectionTime() < 0) continue;
+            put(collector.getName());
+            put(String.valueOf(collector.getCollectionCount()));
+            put(String.valueOf(collector.getCollectionTime()));
+            count++;
+        }
         return count;
     }
 

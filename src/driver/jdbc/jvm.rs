@@ -44,6 +44,7 @@ pub enum Request {
     Execute = 12,
     Reserve = 13,
     Batch = 14,
+    Collections = 15,
 }
 
 const FAILED: i64 = 1 << 32;
@@ -68,9 +69,10 @@ pub enum NoMachine {
     Broken(PathBuf, String),
 }
 
+static MACHINE: OnceLock<Machine> = OnceLock::new();
+
 /// The machine, started with these arguments by the first who needs it.
 fn machine(arguments: &str, home: Option<&Path>) -> Result<&'static Machine, NoMachine> {
-    static MACHINE: OnceLock<Machine> = OnceLock::new();
     static STARTING: std::sync::Mutex<()> = std::sync::Mutex::new(());
     if let Some(machine) = MACHINE.get() {
         return Ok(machine);
@@ -149,6 +151,21 @@ fn library(home: Option<&Path>) -> Result<PathBuf, NoMachine> {
     beside_java
         .or_else(of_distribution)
         .ok_or_else(|| NoMachine::NotFound("JAVA_HOME, the folder of java on the PATH, /usr/lib/jvm".to_owned()))
+}
+
+/// What its collectors of garbage have done since it began: name, count and milliseconds of each. None of them
+/// if there is no machine, or one without its module java.management.
+pub fn collections() -> Vec<(String, u64, u64)> {
+    if MACHINE.get().is_none() {
+        return Vec::new();
+    }
+    let Ok(mut helper) = Helper::new("", None) else { return Vec::new() };
+    helper.begin();
+    let Ok(count) = helper.call(Request::Collections, 0, None) else { return Vec::new() };
+    let mut answer = helper.answer();
+    let mut text = || answer.text().unwrap_or_default().to_owned();
+    let mut collector = || (text(), text().parse().unwrap_or(0), text().parse().unwrap_or(0));
+    (0..count).map(|_| collector()).collect()
 }
 
 /// What Java said about a failure.

@@ -26,7 +26,7 @@ use self::errors::Certificate;
 use self::jvm::{Complaint, Helper, NoMachine, Request};
 use self::products::{Limit, Product};
 use super::sql::{self, Placeholder, Statements, Wording, found};
-use super::{Driver, KEY, Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
+use super::{Collector, Driver, KEY, Kind, Preparation, Rows, ServerInfo, Session, TableSpec, Target, TargetError};
 use super::statements::Call;
 use crate::op::{Field, Op, OpKind, Outcome, Recovery, Status};
 use crate::statement::{Schema, Table};
@@ -226,6 +226,11 @@ impl Driver for Jdbc {
             session.prepare(kind, fields, &text).map_err(|error| self.refused("prepare a statement", &error))?;
         }
         Ok(session)
+    }
+
+    fn collections(&self) -> Vec<Collector> {
+        let collector = |(name, count, time_ms)| Collector { name, count, time_ms };
+        jvm::collections().into_iter().map(collector).collect()
     }
 
     async fn prepare_schema(
