@@ -803,8 +803,8 @@ impl Conn {
         let (mut end, mut at) = (from, self.begin);
         while at < to {
             let length = length_at(&self.input, at);
-            self.input.copy_within(at + HEADER..at + HEADER + length, end);
             self.sequence = self.input[at + 3].wrapping_add(1);
+            self.input.copy_within(at + HEADER..at + HEADER + length, end);
             end += length;
             at += HEADER + length;
         }
@@ -887,4 +887,402 @@ fn server_error(payload: &[u8]) -> Option<Error> {
     };
     let message = String::from_utf8_lossy(message).into_owned();
     Some(Error::Server { code: u16::from_le_bytes([c0, c1]), state, message })
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixStream;
+    use tokio::task::JoinHandle;
+
+    use super::*;
+
+    fn bytes(digits: &str) -> Vec<u8> {
+        let digits: String = digits.split_whitespace().collect();
+        let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("two digits");
+        (0..digits.len()).step_by(2).map(byte).collect()
+    }
+
+    /// One packet.
+    fn packet(sequence: u8, payload: &[u8]) -> Vec<u8> {
+        [&header(payload.len(), sequence)[..], payload].concat()
+    }
+
+    /// A connection that is logged in, and its other end.
+    fn pair() -> (Conn, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
+        let mut conn = Conn::new(Stream::Socket(ours));
+        conn.capabilities = CapabilityFlags::CLIENT_DEPRECATE_EOF;
+        conn.caches_columns = true;
+        conn.ready();
+        (conn, theirs)
+    }
+
+    /// The other end is asked exactly this, and answers so; then it listens for the good-bye.
+    fn served(script: Vec<(Vec<u8>, Vec<u8>)>) -> (Conn, JoinHandle<()>) {
+        let (conn, mut theirs) = pair();
+        let server = tokio::spawn(async move {
+            for (number, (asked, answer)) in script.into_iter().enumerate() {
+                let mut came = vec![0; asked.len()];
+                theirs.read_exact(&mut came).await.expect("a request");
+                assert!(came == asked, "request {number}: {came:02x?}\nnot {asked:02x?}");
+                theirs.write_all(&answer).await.expect("it listens");
+            }
+            let mut rest = Vec::new();
+            theirs.read_to_end(&mut rest).await.expect("an end");
+            assert_eq!(rest, [1, 0, 0, 0, 1], "only COM_QUIT is left");
+        });
+        (conn, server)
+    }
+
+    fn texts<'a>(texts: &'a [&'a str]) -> impl Iterator<Item = Parameter<'a>> + Clone {
+        texts.iter().map(|text| Parameter::Bytes(text.as_bytes()))
+    }
+
+    /// A definition of a column of this type.
+    fn definition(kind: u8, flags: u16) -> Vec<u8> {
+        let [f0, f1] = flags.to_le_bytes();
+        [&b"\x03def\x01d\x01t\x01t\x01c\x01c"[..], &[12, 45, 0, 100, 0, 0, 0, kind, f0, f1, 0, 0, 0]].concat()
+    }
+
+    /// The runtime knows that something has come.
+    async fn heard(conn: &Conn) {
+        let Stream::Socket(stream) = &conn.stream else { unreachable!("it is a socket") };
+        stream.readable().await.expect("it is open");
+    }
+
+    /// Remembers a statement, as if it had been prepared.
+    fn statement(conn: &mut Conn, takes: usize, columns: Vec<Kind>) -> Statement {
+        conn.prepared.push(Prepared { number: 1, takes, columns, types: Vec::new() });
+        Statement(conn.prepared.len() - 1)
+    }
+
+    const OK: [u8; 11] = [7, 0, 0, 1, 0, 1, 0, 2, 0, 0, 0];
+    const ERROR: &[u8] = b"\x17\x00\x00\x01\xff\x48\x04#HY000No tables used";
+
+    /// The bytes of MySQL's own documentation of COM_STMT_PREPARE, COM_STMT_EXECUTE and of a binary result.
+    #[tokio::test]
+    async fn a_statement_is_prepared_executed_and_answered_as_documented() {
+        let execute = |length: &str, rest: &str| bytes(&format!("{length} 00 00 00 17 01 00 00 00 00 01 00 00 00 00 {rest}"));
+        let answer = bytes(
+            "01 00 00 01 01  1a 00 00 02 03 64 65 66 00 00 00 04 63 6f 6c 31 00 0c 08 00 06 00 00 00 fd 00 00 1f 00 00
+             05 00 00 03 fe 00 00 02 00  09 00 00 04 00 00 06 66 6f 6f 62 61 72  05 00 00 05 fe 00 00 02 00",
+        );
+        let (mut conn, server) = served(vec![
+            (
+                [&[0x1c, 0, 0, 0, 0x16][..], b"SELECT CONCAT(?, ?) AS col1"].concat(),
+                bytes(
+                    "0c 00 00 01 00 01 00 00 00 01 00 02 00 00 00 00
+                     17 00 00 02 03 64 65 66 00 00 00 01 3f 00 0c 3f 00 00 00 00 00 fd 80 00 00 00 00
+                     17 00 00 03 03 64 65 66 00 00 00 01 3f 00 0c 3f 00 00 00 00 00 fd 80 00 00 00 00
+                     05 00 00 04 fe 00 00 02 00
+                     1a 00 00 05 03 64 65 66 00 00 00 04 63 6f 6c 31 00 0c 3f 00 00 00 00 00 fd 80 00 1f 00 00
+                     05 00 00 06 fe 00 00 02 00",
+                ),
+            ),
+            (execute("18", "01 fd 00 fd 00 03 66 6f 6f 03 62 61 72"), answer.clone()),
+            // The types are known by now.
+            (execute("14", "00 03 66 6f 6f 03 62 61 72"), answer.clone()),
+            (execute("1c", "01 08 80 fd 00 02 00 00 00 00 00 00 00 03 62 61 72"), answer.clone()),
+            (execute("1c", "01 08 00 fd 00 fe ff ff ff ff ff ff ff 03 62 61 72"), answer),
+        ]);
+        conn.capabilities = CapabilityFlags::empty();
+        conn.caches_columns = false;
+        let statement = conn.prepare("SELECT CONCAT(?, ?) AS col1").await.expect("it is prepared");
+        let bar = Parameter::Bytes(b"bar");
+        let cases = [
+            [Parameter::Bytes(b"foo"), bar],
+            [Parameter::Bytes(b"foo"), bar],
+            [Parameter::Unsigned(2), bar],
+            [Parameter::Int(-2), bar],
+        ];
+        for parameters in cases {
+            let mut rows = Vec::new();
+            let done = conn.execute(statement, parameters.into_iter(), |row| {
+                rows.push(row.map(|value| value.bytes().expect("text").to_vec()).collect::<Vec<_>>());
+            });
+            assert_eq!(done.await.expect("an answer"), 0);
+            assert_eq!(rows, [[b"foobar"]]);
+        }
+        drop(conn);
+        server.await.expect("it was asked what it expects");
+    }
+
+    #[tokio::test]
+    async fn columns_that_are_known_are_not_sent_again_and_others_replace_them() {
+        let asked = bytes("0a 00 00 00 17 01 00 00 00 00 01 00 00 00");
+        let end = |sequence| packet(sequence, &[0xfe, 0, 0, 2, 0, 0, 0]);
+        let known = [packet(1, &[1, 0]), packet(2, b"\x00\x00\x01a"), end(3)].concat();
+        let other = [packet(1, &[1, 1]), packet(2, &definition(8, 0x20)), packet(3, b"\x00\x00\x05\0\0\0\0\0\0\0"), end(4)];
+        let again = [packet(1, &[1, 0]), packet(2, b"\x00\x00\x06\0\0\0\0\0\0\0"), end(3)].concat();
+        let (mut conn, server) =
+            served(vec![(asked.clone(), known), (asked.clone(), other.concat()), (asked, again)]);
+        let statement = statement(&mut conn, 0, vec![Kind::Bytes]);
+        for expected in [Value::Bytes(b"a"), Value::Int(5), Value::Int(6)] {
+            let mut seen = 0;
+            let done = conn.execute(statement, texts(&[]), |row| {
+                assert_eq!(row.next(), Some(expected));
+                assert_eq!(row.next(), None);
+                seen += 1;
+            });
+            done.await.expect("an answer");
+            assert_eq!(seen, 1);
+        }
+        drop(conn);
+        server.await.expect("it was asked what it expects");
+    }
+
+    #[test]
+    fn values_of_every_type_are_found_behind_each_other() {
+        let unsigned = 0x20;
+        let (mut columns, mut row) = (Vec::new(), vec![0; 1 + 3]);
+        for (kind, flags, value) in [
+            (1, 0, &b"\xff"[..]),
+            (1, unsigned, b"\xff"),
+            (2, 0, b"\x00\x80"),
+            (13, unsigned, b"\xea\x07"),
+            (3, 0, b"\xfe\xff\xff\xff"),
+            (9, unsigned, b"\xff\xff\xff\xff"),
+            (8, 0, b"\xff\xff\xff\xff\xff\xff\xff\xff"),
+            (8, unsigned, b"\xff\xff\xff\xff\xff\xff\xff\xff"),
+            (4, 0, b"1234"),
+            (5, 0, b"12345678"),
+            (6, 0, b""),
+            (12, 0, b"\x041234"),
+            (11, 0, b"\x00"),
+            (246, 0, b"\x031.5"),
+            (252, 0, b"\xfc\x03\x00abc"),
+            (245, 0, b"\x02{}"),
+            // A null.
+            (253, 0, b""),
+            (254, 0, b"\x01z"),
+        ] {
+            columns.push(Kind::of(&definition(kind, flags)).expect("a type"));
+            row.extend_from_slice(value);
+        }
+        row[1 + (16 + 2) / 8] |= 1 << ((16 + 2) % 8);
+        let mut read = Row::binary(&row, &columns).expect("a row");
+        let int = Value::Int;
+        let expected = [
+            [int(-1), int(255), int(-32_768), int(2026), int(-2), int(4_294_967_295)],
+            [int(-1), Value::Null, Value::Null, Value::Null, Value::Null, Value::Null],
+            [Value::Null, Value::Bytes(b"1.5"), Value::Bytes(b"abc"), Value::Bytes(b"{}"), Value::Null, Value::Bytes(b"z")],
+        ];
+        assert_eq!(read.by_ref().collect::<Vec<_>>(), expected.as_flattened());
+        assert!(!read.torn);
+        // Wherever it is torn, it ends there.
+        for length in 4..row.len() {
+            let mut torn = Row::binary(&row[..length], &columns).expect("a row");
+            assert!(torn.by_ref().count() < columns.len() && torn.torn, "{length}");
+        }
+        let mut text = Row::text(b"\x01a\xfb\x00\xfc\x01\x00b");
+        let expected = [Value::Bytes(b"a"), Value::Null, Value::Bytes(b""), Value::Bytes(b"b")];
+        assert_eq!(text.by_ref().collect::<Vec<_>>(), expected);
+        assert!(!text.torn);
+    }
+
+    #[tokio::test]
+    async fn after_an_error_the_connection_goes_on_and_the_server_is_told_the_types_again() {
+        let execute = |length: u8, rest: &[u8]| {
+            [&[length, 0, 0, 0, 0x17, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0][..], rest].concat()
+        };
+        let (told, known) = (execute(16, b"\x01\xfd\x00\x01a"), execute(14, b"\x00\x01a"));
+        let more = [packet(1, &[0, 1, 0, 0x0a, 0, 0, 0]), packet(2, &[0, 9, 0, 2, 0, 0, 0])].concat();
+        let (mut conn, server) = served(vec![
+            (told.clone(), OK.to_vec()),
+            (known.clone(), ERROR.to_vec()),
+            (told, OK.to_vec()),
+            // A second result is read and forgotten.
+            (known, more),
+            // So are the rows of a statement that is not asked for them.
+            (
+                packet(0, b"\x03DO 1"),
+                [packet(1, &[1, 1]), packet(2, &definition(8, 0)), packet(3, b"\x011"), packet(4, &[0xfe, 0, 0, 2, 0, 0, 0])].concat(),
+            ),
+        ]);
+        let statement = statement(&mut conn, 1, vec![]);
+        for failed in [false, true, false, false] {
+            match conn.execute(statement, texts(&["a"]), |_| ()).await {
+                Ok(rows) => assert!(!failed && rows == 1),
+                Err(Error::Server { code, state, message }) => {
+                    assert!(failed);
+                    assert_eq!((code, state.as_str(), message.as_str()), (1096, "HY000", "No tables used"));
+                }
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        conn.run("DO 1").await.expect("it is done");
+        drop(conn);
+        server.await.expect("it was asked what it expects");
+    }
+
+    #[tokio::test]
+    async fn what_a_server_says_before_it_is_asked_is_known_before_anything_is_sent() {
+        // MySQL's word to a connection that was idle for too long; its number is 0 here and 1 there.
+        for sequence in [0, 1] {
+            let (mut conn, mut theirs) = pair();
+            theirs.write_all(&packet(sequence, b"\xff\xbf\x0f#HY000idle")).await.unwrap();
+            drop(theirs);
+            heard(&conn).await;
+            let said = conn.run("DO 1").await;
+            assert!(matches!(said, Err(Error::Server { code: 4031, .. })) && !conn.sent(), "{said:?}");
+            assert!(matches!(conn.run("DO 1").await, Err(Error::Closed)), "it was its last word");
+        }
+        let (mut conn, theirs) = pair();
+        drop(theirs);
+        heard(&conn).await;
+        assert!(matches!(conn.run("DO 1").await, Err(Error::Closed)) && !conn.sent());
+        let (mut conn, mut theirs) = pair();
+        theirs.write_all(&OK).await.unwrap();
+        heard(&conn).await;
+        assert!(matches!(conn.run("DO 1").await, Err(Error::Answer(_))) && !conn.sent());
+    }
+
+    #[tokio::test]
+    async fn a_connection_whose_request_was_given_up_takes_no_other() {
+        let (mut conn, mut theirs) = pair();
+        {
+            let mut given_up = std::pin::pin!(conn.run("SELECT 1"));
+            let polled = std::future::Future::poll(given_up.as_mut(), &mut Context::from_waker(Waker::noop()));
+            assert!(polled.is_pending());
+        }
+        theirs.write_all(&OK).await.unwrap();
+        assert!(matches!(conn.run("SELECT 2").await, Err(Error::Closed)));
+        assert!(!conn.sent());
+        let asked = packet(0, b"\x03SELECT 1");
+        let mut came = vec![0; asked.len()];
+        theirs.read_exact(&mut came).await.unwrap();
+        assert_eq!(came, asked);
+        drop(conn);
+        let end = theirs.read(&mut came).await;
+        assert!(!matches!(end, Ok(1..)), "no good-bye in the middle of something: {end:?}");
+    }
+
+    #[tokio::test]
+    async fn what_is_too_long_for_a_packet_travels_in_several() {
+        for length in [LONGEST - 30, LONGEST - 19, LONGEST - 18, LONGEST + 7, 2 * LONGEST - 23] {
+            let (mut conn, mut theirs) = pair();
+            conn.longest_request = 1 << 30;
+            let statement = statement(&mut conn, 1, vec![Kind::Bytes]);
+            let value = vec![b'v'; length];
+            // In front of the value are the command, its type and its length.
+            let payload = 14 + if length < 1 << 24 { 4 } else { 9 } + length;
+            let server = tokio::spawn(async move {
+                let (mut request, mut number) = (Vec::new(), 0);
+                loop {
+                    let mut head = [0; HEADER];
+                    theirs.read_exact(&mut head).await.unwrap();
+                    assert_eq!(head[3], number);
+                    number += 1;
+                    let begin = request.len();
+                    let part = u32::from_le_bytes([head[0], head[1], head[2], 0]) as usize;
+                    request.resize(begin + part, 0);
+                    theirs.read_exact(&mut request[begin..]).await.unwrap();
+                    if part < LONGEST {
+                        break;
+                    }
+                }
+                assert_eq!(request.len(), payload);
+                // A row of the same value.
+                let mut row = vec![0, 0];
+                row.extend_from_slice(&request[14..]);
+                theirs.write_all(&packet(number, &[1, 0])).await.unwrap();
+                for begin in (0..=row.len()).step_by(LONGEST) {
+                    number += 1;
+                    theirs.write_all(&packet(number, &row[begin..row.len().min(begin + LONGEST)])).await.unwrap();
+                }
+                theirs.write_all(&packet(number + 1, &[0xfe, 0, 0, 2, 0, 0, 0])).await.unwrap();
+            });
+            let mut same = false;
+            let done = conn.execute(statement, [Parameter::Bytes(&value)].into_iter(), |row| {
+                same = row.next() == Some(Value::Bytes(&value));
+            });
+            done.await.expect("an answer");
+            assert!(same, "{length}");
+            server.await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_the_server_would_not_take_is_not_sent() {
+        let (mut conn, server) = served(vec![(packet(0, b"\x03DO 1"), OK.to_vec())]);
+        conn.longest_request = 20;
+        let statement = statement(&mut conn, 1, vec![]);
+        let long = conn.execute(statement, texts(&["longer than that"]), |_| ()).await;
+        assert!(matches!(long, Err(Error::TooLarge { bytes: 31, limit: 20 })), "{long:?}");
+        assert!(matches!(conn.execute(statement, texts(&[]), |_| ()).await, Err(Error::Answer(_))));
+        assert!(!conn.sent());
+        conn.run("DO 1").await.expect("it goes on");
+        drop(conn);
+        server.await.expect("it was asked what it expects");
+    }
+
+    #[tokio::test]
+    async fn no_answer_however_broken_is_taken_for_a_whole_one_or_ends_the_program() {
+        let answer = [
+            packet(1, &[2, 1]),
+            packet(2, &definition(253, 0)),
+            packet(3, &definition(8, 0)),
+            packet(4, b"\x00\x00\x01a\x07\0\0\0\0\0\0\0"),
+            packet(5, &[0xfe, 0, 0, 2, 0, 0, 0]),
+        ]
+        .concat();
+        let ask = async |answer: &[u8]| {
+            let (mut conn, mut theirs) = pair();
+            let statement = statement(&mut conn, 0, vec![]);
+            let answer = async {
+                let mut asked = [0; 14];
+                theirs.read_exact(&mut asked).await.expect("a request");
+                theirs.write_all(answer).await.expect("it listens");
+                drop(theirs);
+            };
+            let asked = conn.execute(statement, texts(&[]), |row| {
+                std::hint::black_box(row.count());
+            });
+            tokio::join!(asked, answer).0
+        };
+        assert!(ask(&answer).await.is_ok());
+        for length in 0..answer.len() {
+            assert!(ask(&answer[..length]).await.is_err(), "{length} bytes");
+        }
+        for at in 0..answer.len() {
+            for wrong in [0x00, 0x01, 0x7f, 0xfa, 0xfb, 0xfc, 0xfe, 0xff] {
+                let mut broken = answer.clone();
+                broken[at] = wrong;
+                let _ = ask(&broken).await;
+            }
+        }
+    }
+
+    #[test]
+    fn an_operation_allocates_nothing() {
+        let row = b"\x00\x00\x0a0123456789\xfc\x00\x01".iter().copied().chain([b'v'; 256]).collect::<Vec<_>>();
+        let answer = [packet(1, &[2, 0]), packet(2, &row), packet(3, &[0xfe, 0, 0, 2, 0, 0, 0])].concat();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let allocations = |operations: usize| {
+            let counted = allocation_counter::measure(|| {
+                runtime.block_on(async {
+                    let (mut conn, mut theirs) = pair();
+                    let statement = statement(&mut conn, 1, vec![Kind::Bytes, Kind::Bytes]);
+                    for number in 0..operations {
+                        let answered = async {
+                            // The types are told once.
+                            let mut asked = [0; 24];
+                            theirs.read_exact(&mut asked[..if number == 0 { 24 } else { 22 }]).await.unwrap();
+                            theirs.write_all(&answer).await.unwrap();
+                        };
+                        let mut bytes = 0;
+                        let asked = conn.execute(statement, texts(&["user1"]), |row| {
+                            bytes += row.map(|value| value.bytes().map_or(0, <[u8]>::len)).sum::<usize>();
+                        });
+                        tokio::join!(asked, answered).0.expect("an answer");
+                        assert_eq!(bytes, 266);
+                    }
+                });
+            });
+            counted.count_total
+        };
+        allocations(1);
+        assert_eq!(allocations(60), allocations(20));
+    }
 }
