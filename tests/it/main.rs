@@ -26,6 +26,8 @@ mod hostile;
 mod interrupt;
 #[cfg(feature = "jdbc")]
 mod jdbc;
+#[cfg(all(feature = "mysql", feature = "jdbc", target_os = "linux", target_arch = "x86_64"))]
+mod logins;
 mod memory;
 #[cfg(feature = "analyze")]
 mod merge;

@@ -90,6 +90,7 @@ fn a_lost_connection_is_unavailable_and_ambiguous_only_for_a_write_in_flight() {
         let place = place(name).await;
         let mut writer = place.filled(&table(), &[("user1", ABC)]).await;
         let mut idle = place.session(&table()).await;
+        let mut idle_writer = place.session(&table()).await;
         let mut other = holding(name).await;
         let mut observer = client("mysql").await;
         let (outcome, ()) = tokio::join!(writer.update("user1", &[(0, "mine")]), async {
@@ -104,9 +105,14 @@ fn a_lost_connection_is_unavailable_and_ambiguous_only_for_a_write_in_flight() {
         let others = format!(
             "SELECT id FROM information_schema.processlist WHERE db = '{name}' AND command = 'Sleep'"
         );
-        for id in observer.query::<u64, _>(others).await.unwrap() {
+        for id in observer.query::<u64, _>(others.as_str()).await.unwrap() {
             observer.query_drop(format!("KILL CONNECTION {id}")).await.unwrap();
         }
+        while !observer.query::<u64, _>(others.as_str()).await.unwrap().is_empty() {}
+        // The end of the connection has come by now, and is seen before the write is sent.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let (status, recovery, _) = failure(idle_writer.update("user1", &[(0, "mine")]).await);
+        assert_eq!((status, recovery), (Status::Unavailable, Recovery::Reconnect));
         let (status, recovery, _) = failure(idle.read("user1").await.0);
         assert_eq!((status, recovery), (Status::Unavailable, Recovery::Reconnect));
         // By now the connection is known to be dead: a write is not sent, so it had no effect.

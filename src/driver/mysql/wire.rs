@@ -527,7 +527,11 @@ impl Conn {
             self.busy = false;
             return Err(Error::Answer("the statement takes another number of parameters"));
         }
-        self.finish(from)
+        let finished = self.finish(from);
+        if finished.is_err() {
+            self.prepared[statement.0].types.clear();
+        }
+        finished
     }
 
     /// Writes the header of the packet that begins at `from`.
@@ -1205,14 +1209,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_that_the_server_would_not_take_is_not_sent() {
-        let (mut conn, server) = served(vec![(packet(0, b"\x03DO 1"), OK.to_vec())]);
+        let told = packet(0, b"\x17\x01\0\0\0\0\x01\0\0\0\0\x01\xfd\0\x02as");
+        let (mut conn, server) = served(vec![(told, OK.to_vec())]);
         conn.longest_request = 20;
         let statement = statement(&mut conn, 1, vec![]);
         let long = conn.execute(statement, texts(&["longer than that"]), |_| ()).await;
         assert!(matches!(long, Err(Error::TooLarge { bytes: 31, limit: 20 })), "{long:?}");
         assert!(matches!(conn.execute(statement, texts(&[]), |_| ()).await, Err(Error::Answer(_))));
         assert!(!conn.sent());
-        conn.run("DO 1").await.expect("it goes on");
+        // It goes on, and the server has not heard of any type yet.
+        conn.execute(statement, texts(&["as"]), |_| ()).await.expect("an answer");
         drop(conn);
         server.await.expect("it was asked what it expects");
     }

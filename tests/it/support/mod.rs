@@ -12,6 +12,8 @@ pub mod java;
 mod machine;
 #[cfg(feature = "mysql")]
 pub mod mariadb;
+#[cfg(all(feature = "mysql", feature = "jdbc", target_os = "linux", target_arch = "x86_64"))]
+pub mod mysqld;
 #[cfg(feature = "postgres")]
 pub mod pgwire;
 #[cfg(feature = "postgres")]
