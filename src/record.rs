@@ -2,6 +2,8 @@
 //! (seed, record, version, field) becomes the bytes of a value. Both are pure functions, so a trace
 //! stores numbers only and a replay (or a verification years later) makes the same bytes again.
 
+use std::io::Write;
+
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::rng::{Purpose, mix};
@@ -148,6 +150,35 @@ pub fn append_value(value_seed: u64, field: u32, len: usize, out: &mut Vec<u8>) 
     }
 }
 
+/// Appends `len` bytes: what a tool writes to this field of this row with `dataintegrity`, always the same: the
+/// key and the field's name, then hashes of the text so far, until it is long enough. Java's hash is
+/// that of its strings, signed; go-ycsb's is FNV-1a, and its names are in lower case.
+pub fn append_integrity_value(tool: Tool, key: &str, field: &str, len: usize, out: &mut Vec<u8>) {
+    let from = out.len();
+    out.extend_from_slice(key.as_bytes());
+    out.push(b':');
+    out.extend_from_slice(field.as_bytes());
+    if tool == Tool::GoYcsb {
+        let name = out.len() - field.len();
+        out[name..].make_ascii_lowercase();
+    }
+    let (mut hashed, mut java, mut go) = (from, 0u32, FNV_OFFSET);
+    while out.len() - from < len {
+        out.push(b':');
+        for &byte in &out[hashed..] {
+            java = java.wrapping_mul(31).wrapping_add(u32::from(byte));
+            go = (go ^ u64::from(byte)).wrapping_mul(FNV_PRIME);
+        }
+        hashed = out.len();
+        let written = match tool {
+            Tool::Ycsb => write!(out, "{}", java.cast_signed()),
+            Tool::GoYcsb => write!(out, "{go}"),
+        };
+        written.expect("writing to memory");
+    }
+    out.truncate(from + len);
+}
+
 /// What SplitMix64 adds to its state before each output.
 const SPLIT_MIX_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -267,6 +298,21 @@ mod tests {
             append_value(5, 3, len, &mut short);
             assert_eq!(short, long[..len]);
         }
+    }
+
+    #[test]
+    fn values_with_data_integrity_are_those_of_both_tools() {
+        let mut checked = 0;
+        for row in rows(include_str!("../tests/golden/vectors/dataintegrity.csv")) {
+            let [key, field, len, java, go] = row[..] else { panic!("five columns: {row:?}") };
+            for (tool, expected) in [(Tool::Ycsb, java), (Tool::GoYcsb, go)] {
+                let mut out = b"kept:".to_vec();
+                append_integrity_value(tool, key, field, len.parse().unwrap(), &mut out);
+                assert_eq!(String::from_utf8(out).unwrap(), format!("kept:{expected}"), "{tool:?} {row:?}");
+                checked += 1;
+            }
+        }
+        assert_eq!(checked, 480);
     }
 
     #[test]

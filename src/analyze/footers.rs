@@ -13,10 +13,10 @@ use hdrhistogram::serialization::Deserializer;
 use super::caveat::Caveat;
 use super::merge::{Member, add};
 use super::quantile::Percentile;
-use super::report::{Named, OpReport, Part, Quantile, RunReport, Series, Summary};
+use super::report::{IntegrityReport, Named, OpReport, Part, Quantile, RunReport, Series, Summary};
 use super::{Options, report_of};
 use crate::op::{OpKind, Status};
-use crate::trace::meta::{PACE_UNKNOWN, RunMeta};
+use crate::trace::meta::{IntegrityMeta, PACE_UNKNOWN, RunMeta};
 use crate::trace::runs::RunFile;
 
 /// Histograms of 3 digits: the largest error of a value.
@@ -62,12 +62,7 @@ pub fn report(member: &Member, label: String, options: &Options) -> Result<RunRe
     for file in &member.files {
         for one in &file.meta.histograms {
             let unreadable = || format!("the histograms of {} cannot be read", file.path().display());
-            let bytes =
-                base64::engine::general_purpose::STANDARD.decode(&one.hdr).with_context(unreadable)?;
-            let found: Histogram<u64> = Deserializer::new()
-                .deserialize(&mut bytes.as_slice())
-                .map_err(|cause| anyhow::anyhow!("{cause}"))
-                .with_context(unreadable)?;
+            let found = decoded(&one.hdr).with_context(unreadable)?;
             let fresh = || Histogram::new(3).expect("3 digits are allowed");
             let sum = histograms.entry((&one.op, &one.series)).or_insert_with(fresh);
             sum.add(&found).with_context(unreadable)?;
@@ -141,6 +136,18 @@ fn op_report(
         failed_service: None,
         windows: Vec::new(),
     }
+}
+
+fn decoded(hdr: &str) -> Result<Histogram<u64>> {
+    let bytes = base64::engine::general_purpose::STANDARD.decode(hdr)?;
+    Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|cause| anyhow::anyhow!("{cause}"))
+}
+
+/// What came of checking values, which only the footer says.
+pub(super) fn integrity(meta: &RunMeta, percentiles: &[Percentile]) -> Result<Option<IntegrityReport>> {
+    let Some(IntegrityMeta { ok, wrong, nothing, hdr }) = &meta.integrity else { return Ok(None) };
+    let took = summary(&decoded(hdr)?, 0, percentiles);
+    Ok(Some(IntegrityReport { ok: *ok, wrong: *wrong, nothing: *nothing, took }))
 }
 
 fn summary(histogram: &Histogram<u64>, unanswered: u64, percentiles: &[Percentile]) -> Summary {

@@ -493,6 +493,9 @@ fn analyze_run(member: &Member, label: String, options: &Options) -> Result<RunR
     run.load = load;
     run.requests = requests;
     run.scan_per_row = scan_per_row;
+    if member.files.len() == 1 {
+        run.integrity = footers::integrity(&meta, &options.percentiles)?;
+    }
     run.change_points = change_points;
     run.interval_window_ns = (meta.rows > 0).then_some(lengths.interval_ns);
     run.in_flight_mean = in_flight_mean;
@@ -596,6 +599,7 @@ fn report_of(member: &Member, label: String, all: OpReport, ops: Named<Option<Op
         overhead: meta.overhead,
         closing_ns: meta.closing_ns,
         collections: meta.collections,
+        integrity: None,
         first_intended_ns: None,
         last_end_ns: None,
         span_ns: 0,

@@ -429,6 +429,10 @@ pub struct RunReport {
     /// What a Java machine in the process of the replay collected; none without one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub collections: Vec<CollectorMeta>,
+    /// What came of checking values against those that `dataintegrity` makes; none without it, and of a run
+    /// that is spread over several files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub integrity: Option<IntegrityReport>,
     /// The first intended start; none without rows.
     pub first_intended_ns: Option<u64>,
     /// The last answer; none if nothing was answered.
@@ -502,6 +506,19 @@ pub struct RequestReport {
     /// end − start of those that were answered, but not OK; none if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_service: Option<Summary>,
+}
+
+/// Checks of the values that reads returned.
+#[derive(Debug, Clone, PartialEq, Serialize, DeriveDeserialize)]
+pub struct IntegrityReport {
+    /// Every value was as it must be.
+    pub ok: u64,
+    /// Another value came back.
+    pub wrong: u64,
+    /// None came back.
+    pub nothing: u64,
+    /// Time that a check took, from a histogram.
+    pub took: Summary,
 }
 
 /// One file of a run that is spread over several.

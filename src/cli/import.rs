@@ -172,6 +172,7 @@ fn begin_meta(args: &ImportArgs, began_ns: u64) -> Result<RunMeta> {
         sustained: None,
         closing_ns: Vec::new(),
         collections: Vec::new(),
+        integrity: None,
         histograms: Vec::new(),
     })
 }

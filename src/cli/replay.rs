@@ -18,6 +18,8 @@ use super::say::{note, say};
 use super::settings::{PropertyArgs, redacted, redacted_url};
 use crate::driver::{self, Driver, Preparation, ServerInfo, Target, Visitor};
 use crate::op::OpKind;
+use crate::record::Tool;
+use crate::replay::observe::IntegrityRule;
 use crate::replay::pace::{Pace, Rate, Speed};
 use crate::replay::recorder::Snapshot;
 use crate::replay::stop::Stop;
@@ -402,10 +404,12 @@ fn plan(args: &ReplayArgs, request: &Request, phase: Phase, path: PathBuf) -> Re
     }
     let verification = match args.verify {
         Some(how) if phase == Phase::Run => {
-            let writes = if how == VerifyArg::Log { Vec::new() } else { args.writes(&path, trace)? };
-            let name = if writes.is_empty() { VerifyArg::Log } else { how }.name();
+            let integrity = integrity(trace).filter(|_| how != VerifyArg::Log);
+            let only_log = how == VerifyArg::Log || integrity.is_some();
+            let writes = if only_log { Vec::new() } else { args.writes(&path, trace)? };
+            let name = if writes.is_empty() && integrity.is_none() { VerifyArg::Log } else { how }.name();
             config.insert("verify".to_owned(), name.to_owned());
-            Some(Verification { writes })
+            Some(Verification { writes, integrity })
         }
         _ => None,
     };
@@ -438,6 +442,17 @@ fn plan(args: &ReplayArgs, request: &Request, phase: Phase, path: PathBuf) -> Re
         time_limit: request.time_limit,
         interval: args.interval.unwrap_or(default_interval).max(Duration::from_millis(50)),
         config,
+    })
+}
+
+/// What the values of a trace with `dataintegrity` must be.
+fn integrity(trace: &TraceMeta) -> Option<IntegrityRule> {
+    let is = |name: &str, text: &str| {
+        trace.properties.get(name).is_some_and(|property| property.value.trim().eq_ignore_ascii_case(text))
+    };
+    is("dataintegrity", "true").then(|| IntegrityRule {
+        tool: if is("keys", "go-ycsb") { Tool::GoYcsb } else { Tool::Ycsb },
+        length: trace.field_length,
     })
 }
 

@@ -269,6 +269,11 @@ pub fn generate(
     stop: &AtomicBool,
     mut on_rows: impl FnMut(u64),
 ) -> Result<Option<TraceMeta>> {
+    if plan.spec.data_integrity && plan.values == ValueMode::Seeded {
+        bail!(
+            "dataintegrity=true: its values follow from the keys and not from a seed; leave out --values seeded"
+        );
+    }
     let doing = || format!("cannot write {}", path.display());
     let kinds = (plan.phase == Phase::Run && plan.total_ops() > 0).then(|| plan.spec.op_chooser());
     let counts = InsertCounts::default();

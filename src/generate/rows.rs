@@ -61,6 +61,8 @@ pub struct RowMaker<'a> {
     key: Vec<u8>,
     lens: Vec<u32>,
     bytes: Vec<u8>,
+    /// Names of the fields, where values are made of them.
+    names: Vec<String>,
 }
 
 /// The seed of a phase's own streams: a load row's lengths have nothing to do with those of the
@@ -101,6 +103,7 @@ impl<'a> RowMaker<'a> {
             key: Vec::new(),
             lens: Vec::new(),
             bytes: Vec::new(),
+            names: if spec.data_integrity { spec.field_names() } else { Vec::new() },
         }
     }
 
@@ -182,6 +185,21 @@ impl<'a> RowMaker<'a> {
             let version = if self.phase == Phase::Load { 0 } else { index + 1 };
             let seed = record::value_seed(self.seed, keynum, version);
             match self.values {
+                _ if self.spec.data_integrity => {
+                    let key = str::from_utf8(&self.key).expect("a text prefix and digits are a text");
+                    self.bytes.clear();
+                    for (&field, &len) in fields.iter().zip(&self.lens) {
+                        let name = &self.names[field as usize];
+                        record::append_integrity_value(
+                            self.spec.tool,
+                            key,
+                            name,
+                            len as usize,
+                            &mut self.bytes,
+                        );
+                    }
+                    RowValues::Inline { lens: &self.lens, bytes: &self.bytes }
+                }
                 ValueMode::Seeded => RowValues::Seeded { seed, lens: &self.lens },
                 ValueMode::Inline => {
                     self.bytes.clear();

@@ -29,7 +29,7 @@ use tokio::sync::Semaphore;
 use self::feed::Feed;
 use self::inflight::InFlight;
 use self::lane::Lane;
-use self::observe::{Observer, Unobserved, Verifier};
+use self::observe::{Checks, IntegrityRule, Known, Observer, Unobserved, Verifier};
 use self::order::Completions;
 use self::pace::Pace;
 use self::recorder::{LaneLog, Over, Recorded, Settings, Snapshot};
@@ -41,7 +41,7 @@ use crate::op::{OpKind, Outcome, Recovery, Sample, Status};
 use crate::rng::{Purpose, Stream};
 use crate::statement::Parameters;
 use crate::trace::meta::{
-    CollectorMeta, ErrorMeta, HostMeta, OverheadMeta, Phase, RunMeta, ServerMeta, TraceMeta,
+    CollectorMeta, ErrorMeta, HostMeta, IntegrityMeta, OverheadMeta, Phase, RunMeta, ServerMeta, TraceMeta,
 };
 use crate::trace::ops::TraceReader;
 use crate::trace::runs::RunWriter;
@@ -104,6 +104,8 @@ impl Rmw {
 pub struct Verification {
     /// The traces whose writes are everything that may come back; none: values are only logged.
     pub writes: Vec<PathBuf>,
+    /// What values must be, in a trace with `dataintegrity`; `writes` are not read then.
+    pub integrity: Option<IntegrityRule>,
 }
 
 /// What is done about operations that fail, hang or come too late.
@@ -506,8 +508,13 @@ pub fn replay<D: Driver>(
         if plan.verification.is_some() {
             let (hash_log, consumer) = RingBuffer::new((RING_HASHES / lanes as usize).max(1024));
             hashes = Some(consumer);
-            let (written, field_names) = (written.clone(), Arc::new(trace.field_names.clone()));
-            let observer = Verifier { log: RefCell::new(hash_log), written, field_names };
+            let known = match (plan.verification.as_ref().and_then(|one| one.integrity), &written) {
+                (Some(rule), _) => Known::Integrity(rule, RefCell::default()),
+                (None, Some(written)) => Known::Written(written.clone()),
+                (None, None) => Known::Nothing,
+            };
+            let field_names = Arc::new(trace.field_names.clone());
+            let observer = Verifier { log: RefCell::new(hash_log), known, field_names };
             spawn(&name, move || run_lane(shared, sessions, log, observer, started, &report))?;
         } else {
             spawn(&name, move || run_lane(shared, sessions, log, Unobserved, started, &report))?;
@@ -555,6 +562,10 @@ pub fn replay<D: Driver>(
     meta.recorder_stalls = ending.stalls;
     meta.closing_ns = ending.closing_ns;
     meta.closing_ns.sort_unstable();
+    meta.integrity = ending.checks.map(|checks| {
+        let [ok, wrong, nothing] = checks.counts;
+        IntegrityMeta { ok, wrong, nothing, hdr: recorder::encoded(&checks.took) }
+    });
     meta.collections = collected_since(&collected_before, shared.driver.collections());
     if plan.pace != Pace::Unpaced {
         let cpu_ns = clock::process_cpu_ns() - cpu_before_ns;
@@ -637,7 +648,7 @@ pub fn current_thread_runtime() -> Result<tokio::runtime::Runtime> {
 /// What a lane says about itself.
 enum LaneReport {
     Opened(Result<(), TargetError>),
-    Ended { stalls: u64, reconnecting_ns: u64, closing_ns: Vec<u64> },
+    Ended { stalls: u64, reconnecting_ns: u64, closing_ns: Vec<u64>, checks: Option<Checks> },
 }
 
 /// One lane, from opening its connections to the end of the run.
@@ -702,6 +713,7 @@ fn run_lane<D: Driver, O: Observer>(
         stalls: lane.stalls.get(),
         reconnecting_ns: lane.reconnecting_ns.get(),
         closing_ns: lane.closing_ns.take(),
+        checks: lane.observer.checks(),
     });
 }
 
@@ -746,6 +758,7 @@ struct Ending {
     stalls: u64,
     reconnecting_ns: u64,
     closing_ns: Vec<u64>,
+    checks: Option<Checks>,
 }
 
 /// Passes snapshots on until every lane has ended, or is not worth waiting for.
@@ -766,12 +779,16 @@ fn watch<D: Driver>(
         stalls: 0,
         reconnecting_ns: 0,
         closing_ns: Vec::new(),
+        checks: None,
     };
     let mut running = lanes;
     let mut stopped_at = None;
     while running > 0 {
         match reports.recv_timeout(Duration::from_millis(20)) {
-            Ok(LaneReport::Ended { stalls, reconnecting_ns, closing_ns }) => {
+            Ok(LaneReport::Ended { stalls, reconnecting_ns, closing_ns, checks }) => {
+                if let Some(checks) = checks {
+                    ending.checks.get_or_insert_default().merge(&checks);
+                }
                 ending.stalls += stalls;
                 ending.reconnecting_ns += reconnecting_ns;
                 ending.closing_ns.extend(closing_ns);
@@ -865,6 +882,7 @@ fn begin_meta(plan: &ReplayPlan, trace: &TraceMeta, server: &ServerInfo, lanes: 
         sustained: None,
         closing_ns: Vec::new(),
         collections: Vec::new(),
+        integrity: None,
         histograms: Vec::new(),
     }
 }

@@ -5,12 +5,14 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::Instant;
 
+use hdrhistogram::Histogram;
 use rtrb::Producer;
 
 use crate::driver::{Discard, Rows};
 use crate::op::{Op, OpKind, Outcome, Recovery, Status};
-use crate::record::{key_hash, value_hash};
+use crate::record::{Tool, append_integrity_value, key_hash, value_hash};
 use crate::verify::written::Fingerprints;
 
 /// Decides what a lane keeps of the rows that come back. A type parameter of the lane, so that
@@ -29,6 +31,10 @@ pub trait Observer: 'static {
     fn judge(&self, sink: &mut Self::Sink, op: &Op<'_>, outcome: Outcome) -> Outcome;
     /// Hands the hashes to the recorder; returns how many there were.
     fn hand_over(&self, sink: &mut Self::Sink) -> u32;
+    /// After the run: what came of the checks, if values were checked against what they must be.
+    fn checks(&self) -> Option<Checks> {
+        None
+    }
 }
 
 /// Keeps nothing.
@@ -58,10 +64,60 @@ impl Observer for Unobserved {
 pub struct Verifier {
     /// To the recorder, before the sample of the operation.
     pub log: RefCell<Producer<u64>>,
-    /// Every value that the traces write; without them values are only logged.
-    pub written: Option<Arc<Fingerprints>>,
+    /// What values are checked against.
+    pub known: Known,
     /// For messages.
     pub field_names: Arc<Vec<String>>,
+}
+
+/// What may come back.
+pub enum Known {
+    /// Nobody knows: values are only logged.
+    Nothing,
+    /// Every value that the traces write.
+    Written(Arc<Fingerprints>),
+    /// What `dataintegrity` makes of key and field.
+    Integrity(IntegrityRule, RefCell<Checks>),
+}
+
+/// Makes the value of every field of every row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IntegrityRule {
+    /// Whose values they are.
+    pub tool: Tool,
+    /// Bytes of each.
+    pub length: u32,
+}
+
+/// What a check found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Right,
+    Wrong,
+    Nothing,
+}
+
+/// Checks of what reads returned.
+#[derive(Debug, Clone)]
+pub struct Checks {
+    /// By [`Found`].
+    pub counts: [u64; 3],
+    /// Time of each, ns.
+    pub took: Histogram<u64>,
+}
+
+impl Default for Checks {
+    fn default() -> Checks {
+        Checks { counts: [0; 3], took: Histogram::new(3).expect("3 digits are allowed") }
+    }
+}
+
+impl Checks {
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Checks) {
+        self.counts.iter_mut().zip(other.counts).for_each(|(mine, theirs)| *mine += theirs);
+        self.took.add(&other.took).expect("both grow as they must");
+    }
 }
 
 /// In [`Seen::numbers`]: the hash is a key's.
@@ -79,6 +135,10 @@ pub struct Seen {
     /// The start key of a scan, then the key of its latest row.
     latest: String,
     in_order: bool,
+    /// What the check of a read found, and how long it took (ns).
+    checked: Option<(Found, u64)>,
+    /// Memory for a value that must be.
+    value: Vec<u8>,
 }
 
 impl Rows for Seen {
@@ -117,11 +177,23 @@ impl Observer for Verifier {
         seen.is_scan = op.kind == OpKind::Scan;
         seen.rows = 0;
         seen.in_order = true;
+        seen.checked = None;
         seen.latest.clear();
         seen.latest.push_str(op.key);
     }
 
     fn judge(&self, seen: &mut Seen, op: &Op<'_>, outcome: Outcome) -> Outcome {
+        let mut wrong = None;
+        if let (Known::Integrity(rule, _), OpKind::Read | OpKind::ReadModifyWrite) = (&self.known, op.kind) {
+            let began = Instant::now();
+            wrong = self.wrong_field(*rule, seen, op);
+            let found = match wrong {
+                Some(_) => Found::Wrong,
+                None if seen.hashes.is_empty() => Found::Nothing,
+                None => Found::Right,
+            };
+            seen.checked = Some((found, began.elapsed().as_nanos() as u64));
+        }
         if outcome.status != Status::Ok {
             // What a failed operation saw is no answer.
             seen.hashes.clear();
@@ -135,13 +207,19 @@ impl Observer for Verifier {
             };
             return mismatch("ORDER", what, outcome.rows);
         }
-        match &self.written {
-            Some(written) => self.look_up(written, seen, op, outcome),
-            None => outcome,
+        match (&self.known, wrong) {
+            (Known::Written(written), _) => self.look_up(written, seen, op, outcome),
+            (_, Some(what)) => mismatch("CORRUPT", what, outcome.rows),
+            (_, None) => outcome,
         }
     }
 
     fn hand_over(&self, seen: &mut Seen) -> u32 {
+        if let (Known::Integrity(_, checks), Some((found, took_ns))) = (&self.known, seen.checked.take()) {
+            let mut checks = checks.borrow_mut();
+            checks.counts[found as usize] += 1;
+            checks.took.record(took_ns.max(1)).expect("it grows as it must");
+        }
         let mut log = self.log.borrow_mut();
         for &hash in &seen.hashes {
             // Without giving the turn to another session of this lane: its hashes would come between.
@@ -154,9 +232,32 @@ impl Observer for Verifier {
         }
         seen.hashes.len() as u32
     }
+
+    fn checks(&self) -> Option<Checks> {
+        match &self.known {
+            Known::Integrity(_, checks) => Some(checks.take()),
+            _ => None,
+        }
+    }
 }
 
 impl Verifier {
+    /// The first value that is not what its key and field make it.
+    fn wrong_field(&self, rule: IntegrityRule, seen: &mut Seen, op: &Op<'_>) -> Option<String> {
+        for (&hash, &number) in seen.hashes.iter().zip(&seen.numbers) {
+            let name = self.field_names.get(number as usize).map_or("?", String::as_str);
+            seen.value.clear();
+            append_integrity_value(rule.tool, op.key, name, rule.length as usize, &mut seen.value);
+            if value_hash(Some(&seen.value)) != hash {
+                return Some(format!(
+                    "operation {}, key {}, {name}: another value than dataintegrity makes of them (hash {hash:016x})",
+                    op.id, op.key
+                ));
+            }
+        }
+        None
+    }
+
     /// Was every value that came back written by somebody?
     fn look_up(&self, written: &Fingerprints, seen: &Seen, op: &Op<'_>, outcome: Outcome) -> Outcome {
         let mut key = key_hash(op.key);
@@ -193,7 +294,7 @@ mod tests {
         let (log, hashes) = rtrb::RingBuffer::new(64);
         let verifier = Verifier {
             log: RefCell::new(log),
-            written: None,
+            known: Known::Nothing,
             field_names: Arc::new(vec!["FIELD0".to_owned()]),
         };
         (verifier, hashes)

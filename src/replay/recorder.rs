@@ -35,6 +35,13 @@ fn histogram() -> Histogram<u64> {
     Histogram::new(DIGITS).expect("3 digits are allowed")
 }
 
+/// As in a footer.
+pub(super) fn encoded(histogram: &Histogram<u64>) -> String {
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new().serialize(histogram, &mut bytes).expect("writing to memory");
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
 /// Latencies of operations that ended OK. Without a pace they start when they should, and all that is to
 /// be said of them is their service time: it is counted once.
 struct Latencies {
@@ -185,9 +192,7 @@ impl Tally {
             let Some(latencies) = &self.latencies[kind as usize] else { continue };
             for (number, series) in SERIES.iter().enumerate() {
                 let histogram = latencies.series(number);
-                let mut bytes = Vec::new();
-                V2DeflateSerializer::new().serialize(&histogram, &mut bytes).expect("writing to memory");
-                let hdr = base64::engine::general_purpose::STANDARD.encode(bytes);
+                let hdr = encoded(&histogram);
                 let (op, series) = (kind.name().to_owned(), (*series).to_owned());
                 meta.histograms.push(HistogramMeta { op, series, hdr });
             }

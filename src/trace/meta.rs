@@ -276,6 +276,19 @@ pub struct CollectorMeta {
     pub time_ms: u64,
 }
 
+/// What came of checking the values that reads returned, with `dataintegrity`: YCSB's VERIFY.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IntegrityMeta {
+    /// Reads (those of read-modify-writes too) whose every value was as it must be.
+    pub ok: u64,
+    /// Reads that returned another value.
+    pub wrong: u64,
+    /// Reads that returned none: failed, or not found.
+    pub nothing: u64,
+    /// Time that a check took, ns: HdrHistogram V2, base64.
+    pub hdr: String,
+}
+
 /// The pace of an imported result: whether its operations had due times, and which, was not logged.
 pub const PACE_UNKNOWN: &str = "unknown";
 
@@ -385,6 +398,9 @@ pub struct RunMeta {
     /// What a Java machine in the process collected; none without one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub collections: Vec<CollectorMeta>,
+    /// What came of checking values; none without `dataintegrity`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub integrity: Option<IntegrityMeta>,
     /// Latency distributions.
     pub histograms: Vec<HistogramMeta>,
 }

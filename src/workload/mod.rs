@@ -108,6 +108,8 @@ pub struct WorkloadSpec {
     pub read_all_fields_by_name: bool,
     /// Do updates write every field, or one?
     pub write_all_fields: bool,
+    /// Values are functions of key, field and length alone, those of [`WorkloadSpec::tool`].
+    pub data_integrity: bool,
     /// Whose hash makes the keys, and scatters `zipfian`.
     pub tool: Tool,
     /// How Zipf's law is computed.
@@ -175,14 +177,14 @@ impl WorkloadSpec {
         let field_lengths = field_lengths(&settings)?;
         let key_format = key_format(&settings, &mut warnings)?;
         if settings.flag("dataintegrity")? {
-            let setting = settings.text("dataintegrity");
-            let because = "every value of a trace can be verified; replay with --verify";
-            warnings.push(Warning::NoEffect {
-                key: "dataintegrity",
-                value: setting.value,
-                origin: setting.source,
-                because,
-            });
+            // As in both tools, which have to know how long a value must be.
+            if !matches!(field_lengths, LengthDraw::Constant(_)) {
+                return Err(conflict(
+                    &settings,
+                    &["dataintegrity", "fieldlengthdistribution"],
+                    "values that can be checked have a constant length",
+                ));
+            }
         }
         let field_count = settings.small("fieldcount", 10_000)?;
         if field_count == 0 {
@@ -203,6 +205,7 @@ impl WorkloadSpec {
             read_all_fields: settings.flag("readallfields")?,
             read_all_fields_by_name: settings.flag("readallfieldsbyname")?,
             write_all_fields: settings.flag("writeallfields")?,
+            data_integrity: settings.flag("dataintegrity")?,
             tool: tool(&settings)?,
             zipf,
             zipfian_constant,

@@ -106,7 +106,7 @@ pub static PROPERTIES: &[PropertyRow] = &[
     workload(
         "dataintegrity",
         "false",
-        "boolean; accepted: values are always verifiable here, see `--verify`",
+        "boolean; true: values follow from key, field and length, as in the tool that `keys` names; `run` and `replay --verify` check them without the load trace",
     ),
     workload("readproportion", "0.95", "weight of reads, relative to the sum of all proportions"),
     workload("updateproportion", "0.05", "weight of updates"),

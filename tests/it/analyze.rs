@@ -91,6 +91,7 @@ impl Run {
             sustained: None,
             closing_ns: vec![],
             collections: vec![],
+            integrity: None,
             histograms: Vec::new(),
         };
         Run { meta, samples: Vec::new(), codes: vec![String::new()] }

@@ -214,16 +214,9 @@ fn what_is_not_honoured_is_named_and_mistakes_are_refused() {
     let folder = Folder::new();
     let warned = folder.ok(
         "load basic -P workloads/workloada -threads 1 -p warmuptime=5 -p pg.host=s3cret -p recordcuont=5 \
-         -p measurementtype=raw -p silence=false -p dataintegrity=true",
+         -p measurementtype=raw -p silence=false",
     );
-    for name in [
-        "dataintegrity (-p) has no effect",
-        "warmuptime",
-        "pg.host",
-        "measurementtype",
-        "silence",
-        "recordcuont",
-    ] {
+    for name in ["warmuptime", "pg.host", "measurementtype", "silence", "recordcuont"] {
         assert!(warned.err.contains(name), "{name}: {}", warned.err);
     }
     assert!(!warned.err.contains("s3cret"), "{}", warned.err);
@@ -238,5 +231,97 @@ fn what_is_not_honoured_is_named_and_mistakes_are_refused() {
         let refused = folder.run(line).expect_code(2);
         assert!(refused.err.contains(complaint), "{line}: {}", refused.err);
         assert_eq!(refused.out.lines().filter(|line| line.contains("OVERALL")).count(), 0);
+    }
+}
+
+/// Values of `dataintegrity` are those of the tool, and its report says what reads found of them.
+#[cfg(feature = "sqlite")]
+#[test]
+fn values_with_data_integrity_are_checked_and_the_report_has_ycsbs_block_verify() {
+    use crate::support::reports::of_ycsb;
+    let folder = Folder::new();
+    let line = |verb: &str| {
+        format!("{verb} sqlite -P workloads/workloadf -threads 1 -p sqlite.db=x.db -p dataintegrity=true")
+    };
+    let load = folder.ok(&line("load"));
+    assert!(load.out.starts_with("Data integrity is enabled.\n[OVERALL]"), "{}", load.out);
+    let table = rusqlite::Connection::open(folder.path("x.db")).expect("the database opens");
+    // A value that a real YCSB made, by tests/golden/vectors/dataintegrity.csv.
+    let stored = "SELECT field0 FROM usertable WHERE YCSB_KEY = 'user8517097267634966620'";
+    let stored: String = table.query_row(stored, [], |row| row.get(0)).expect("the row");
+    assert_eq!(
+        stored,
+        "user8517097267634966620:field0:-557952823:-1809000828:-1392091277:962494139:111674936:1367579768:-15"
+    );
+
+    let run = folder.ok(&line("run"));
+    assert!(!run.err.contains("warning"), "{}", run.err);
+    let names = ["READ", "READ-MODIFY-WRITE", "CLEANUP", "UPDATE", "VERIFY"];
+    let expected = [vec!["Data integrity is enabled.".to_owned()], of_ycsb(&names)].concat();
+    assert_eq!(shapes(&run.out), expected);
+    assert!(run.out.contains("\n[VERIFY], Operations, 1000\n"), "{}", run.out);
+    assert!(run.out.contains("\n[VERIFY], Return=OK, 1000"), "{}", run.out);
+
+    // Now some rows are missing and some hold what nobody wrote. One session: what each read finds is known,
+    // and a read-modify-write of the wrong field puts it right, because it always writes the same.
+    table.execute_batch("DELETE FROM usertable WHERE rowid % 5 = 0").expect("some rows go");
+    table.execute_batch("UPDATE usertable SET field3 = 'x' WHERE rowid % 5 = 1").expect("some go wrong");
+    let keys = |condition: &str| -> std::collections::HashSet<String> {
+        let mut found = table.prepare(&format!("SELECT YCSB_KEY FROM usertable WHERE {condition}")).unwrap();
+        found.query_map([], |row| row.get(0)).unwrap().map(|key| key.expect("a key")).collect()
+    };
+    let (there, mut wrong) = (keys("1"), keys("field3 = 'x'"));
+    let mut expected = [0, 0, 0];
+    let mut reader =
+        ycsb_trace::trace::ops::TraceReader::open(&folder.path("traces/workloadf.run.parquet")).unwrap();
+    while let Some(block) = reader.next_block().unwrap() {
+        for row in 0..block.len() {
+            let key = block.key(row);
+            let found = if !there.contains(key) { 2 } else { usize::from(wrong.contains(key)) };
+            expected[found] += 1;
+            let writes = block.kind(row) == OpKind::ReadModifyWrite;
+            if writes && block.field_numbers(row).unwrap_or_default().contains(&3) {
+                wrong.remove(key);
+            }
+        }
+    }
+    assert!(expected.iter().all(|count| *count > 0), "{expected:?}");
+    let run = folder.run(&line("run")).expect_code(0);
+    let block: Vec<_> = run.out.lines().filter(|line| line.starts_with("[VERIFY], Return=")).collect();
+    let [ok, unexpected, error] = expected;
+    assert_eq!(
+        block,
+        [
+            format!("[VERIFY], Return=OK, {ok}"),
+            format!("[VERIFY], Return=UNEXPECTED_STATE, {unexpected}"),
+            format!("[VERIFY], Return=ERROR, {error}"),
+        ]
+    );
+    // The lines of the block are YCSB's.
+    let of_block = |text: &str| -> Vec<String> {
+        let mut lines = shapes(text);
+        lines.retain(|line| line.starts_with("[VERIFY]") && !line.contains("UNEXPECTED_STATE"));
+        lines
+    };
+    assert_eq!(of_block(&run.out), of_block(&sample("ycsb-text-run-f-dataintegrity.stdout.txt")));
+
+    // go-ycsb ends with exit code 1 when a value is wrong; its keys and values are others.
+    let theirs = |verb: &str| {
+        format!(
+            "{verb} sqlite -P workloads/workloadc --threads 1 -p sqlite.db=go.db -p dataintegrity=true --traces go"
+        )
+    };
+    folder.ok(&theirs("load"));
+    folder.ok(&theirs("run"));
+    let table = rusqlite::Connection::open(folder.path("go.db")).expect("the database opens");
+    table.execute_batch("UPDATE usertable SET field9 = 'x'").expect("all go wrong");
+    assert!(folder.run(&theirs("run")).expect_code(1).err.contains("MISMATCH"));
+
+    for (line, complaint) in [
+        (line("load") + " -p fieldlengthdistribution=uniform", "a constant length"),
+        ("gen workloada -p dataintegrity=true --values seeded".to_owned(), "leave out --values seeded"),
+    ] {
+        let refused = folder.run(&line).expect_code(2);
+        assert!(refused.err.contains(complaint), "{line}: {}", refused.err);
     }
 }

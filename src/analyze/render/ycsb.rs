@@ -8,7 +8,9 @@
 use std::fmt::Write;
 
 use super::Page;
-use crate::analyze::report::{Named, OpReport, Quantile, Report, RequestReport, RunReport, Summary};
+use crate::analyze::report::{
+    IntegrityReport, Named, OpReport, Quantile, Report, RequestReport, RunReport, Summary,
+};
 use crate::trace::meta::CollectorMeta;
 
 pub(super) fn render(report: &Report, _page: Page) -> String {
@@ -98,6 +100,11 @@ fn blocks(run: &RunReport, intended: bool) -> Vec<Block> {
     if let Some(per_row) = run.scan_per_row.as_ref().filter(|_| !intended) {
         let name = "SCAN-LATENCY-PER-RECORD".to_owned();
         blocks.push(Block { name, latencies: per_row.clone(), returns: Vec::new() });
+    }
+    if let Some(IntegrityReport { ok, wrong, nothing, took }) = &run.integrity {
+        let mut returns = vec![("OK", *ok), ("UNEXPECTED_STATE", *wrong), ("ERROR", *nothing)];
+        returns.retain(|(_, count)| *count > 0);
+        blocks.push(Block { name: "VERIFY".to_owned(), latencies: took.clone(), returns });
     }
     if !run.closing_ns.is_empty() {
         let latencies = of_values(run, &run.closing_ns);

@@ -170,6 +170,10 @@ pub fn run(args: &CompatArgs, phase: Phase) -> Result<Verdict> {
     ];
     command.extend(options.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?))));
     command.extend(args.drop.then(|| "--drop".to_owned()));
+    if spec.data_integrity && phase == Phase::Run {
+        // go-ycsb ends with exit code 1 at the first value that is not what it must be.
+        command.push(if form == Form::GoYcsb { "--verify=fail" } else { "--verify" }.to_owned());
+    }
     command.extend(given.files.iter().flat_map(|file| ["-P".to_owned(), file.clone()]));
     command.extend(given.settings.iter().flat_map(|setting| ["-p".to_owned(), setting.clone()]));
     let Command::Replay(replay_args) = Cli::understand(command)?.command else {
@@ -197,8 +201,10 @@ pub fn run(args: &CompatArgs, phase: Phase) -> Result<Verdict> {
         todo: 0,
         progress: None,
     };
-    if form == Form::GoYcsb {
-        narrator.head()?;
+    match form {
+        Form::GoYcsb => narrator.head()?,
+        Form::Ycsb if spec.data_integrity && report.name == "ycsb" => say!("Data integrity is enabled.")?,
+        Form::Ycsb => {}
     }
     replay::narrated(&replay_args, &mut narrator)
 }
@@ -327,7 +333,8 @@ fn trace(
     let base = spec.name.clone();
     let row_bytes = u64::from(spec.field_count) * u64::from(spec.field_length);
     let rows = if phase == Phase::Load { spec.insert_count } else { spec.operation_count };
-    let large = rows.saturating_mul(row_bytes) > MOST_INLINE_BYTES;
+    // Values that follow from the keys have no seed.
+    let large = rows.saturating_mul(row_bytes) > MOST_INLINE_BYTES && !spec.data_integrity;
     let values = if large { ValueMode::Seeded } else { ValueMode::Inline };
     let jobs = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
     fn plan(spec: &WorkloadSpec, seed: u64, phase: Phase, values: ValueMode, jobs: usize) -> GenPlan<'_> {

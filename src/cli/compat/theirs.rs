@@ -87,10 +87,6 @@ pub fn go_defaults(db: &str) -> &'static [(&'static str, &'static str)] {
 
 /// Their settings that are understood and change nothing, with the reason.
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
-    (
-        "dataintegrity",
-        "no value is checked, and the report has no VERIFY; `replay --verify` checks every value",
-    ),
     ("exporter", "the report is YCSB's text; --report json has everything"),
     ("measurement.raw.output_file", "the result file has every sample"),
     ("measurement.raw.no_summary", "the result file has every sample"),
