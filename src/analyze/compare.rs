@@ -4,7 +4,7 @@
 //! answers another question: other operations (unless asked for), another rate, or the response times of
 //! a run that could not keep up, which grow for as long as it lasts. What is left out is named.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use super::Options;
 use super::bootstrap::{LogRatio, RESAMPLES, Sides, Windows, pseudo_median};
@@ -18,6 +18,7 @@ use super::report::{
 };
 use crate::op::OpKind;
 use crate::rng::mix;
+use crate::trace::meta::RunMeta;
 
 /// The most windows that are drawn from: more make it slower, not surer.
 const MOST_WINDOWS: u64 = 500;
@@ -37,13 +38,24 @@ pub struct Contestant<'a> {
     pub seed: u64,
 }
 
+/// A run before any row of it is read.
+#[derive(Clone, Copy)]
+pub struct Entrant<'a> {
+    /// Its number in the report.
+    pub run: usize,
+    /// Its files.
+    pub member: &'a Member,
+    /// How it is called.
+    pub label: &'a str,
+}
+
 /// Puts runs on sides. With names given (`NAME=FILE`), runs of one name are one side. Without, runs of
 /// one database with the same server and settings are repetitions of one side, if there is more than one
 /// such group; runs that are all alike are what somebody wants to tell apart, so each is a side.
-pub fn sides(runs: &[Contestant], numbers: &[usize]) -> (Vec<Side>, String) {
+pub fn sides(runs: &[Entrant]) -> (Vec<Side>, String) {
     let named = runs.iter().any(|run| run.member.name.is_some());
-    let alike = |one: &Contestant, other: &Contestant| match (&one.member.name, &other.member.name) {
-        (None, None) => !named && same_setup(one.report, other.report),
+    let alike = |one: &Entrant, other: &Entrant| match (&one.member.name, &other.member.name) {
+        (None, None) => !named && same_setup(&one.member.meta, &other.member.meta),
         (one, other) => one == other,
     };
     let mut groups: Vec<Vec<usize>> = Vec::new();
@@ -68,30 +80,30 @@ pub fn sides(runs: &[Contestant], numbers: &[usize]) -> (Vec<Side>, String) {
         let first = &runs[group[0]];
         match (&first.member.name, group.len()) {
             (Some(name), _) => name.clone(),
-            (None, 1) => first.report.label.clone(),
-            (None, _) => first.report.db.clone(),
+            (None, 1) => first.label.to_owned(),
+            (None, _) => first.member.meta.db.clone(),
         }
     };
     let mut sides: Vec<Side> = Vec::new();
     for group in &groups {
         let mut label = label(group);
         if sides.iter().any(|side| side.label == label) {
-            label = runs[group[0]].report.label.clone();
+            label = runs[group[0]].label.to_owned();
         }
-        sides.push(Side { label, runs: group.iter().map(|&index| numbers[index]).collect() });
+        sides.push(Side { label, runs: group.iter().map(|&index| runs[index].run).collect() });
     }
     (sides, chosen)
 }
 
 /// The same kind of database, version, settings, connections and pace.
-fn same_setup(one: &RunReport, other: &RunReport) -> bool {
-    let setup = |run: &RunReport| {
+fn same_setup(one: &RunMeta, other: &RunMeta) -> bool {
+    let setup = |run: &RunMeta| {
         (
             run.db.clone(),
             run.server.version.clone(),
             run.server.settings.clone(),
             run.sessions,
-            pace(run),
+            format!("{} {:?} {}", run.pace, run.target_per_second, run.speed),
             run.trace_hash.clone(),
         )
     };
@@ -102,28 +114,19 @@ fn pace(run: &RunReport) -> String {
     format!("{} {:?} {}", run.pace, run.target_per_second, run.speed)
 }
 
-/// The side that the others are compared with: the first, or the one asked for by label, database or
-/// file.
-pub fn baseline(sides: &[Side], runs: &[RunReport], wanted: Option<&str>) -> Result<usize> {
-    let Some(wanted) = wanted else { return Ok(0) };
-    let is = |side: &Side| {
-        let of = |&run: &usize| {
-            let run = &runs[run];
-            let file = std::path::Path::new(&run.file);
-            run.label == wanted
-                || run.run_id == wanted
-                || run.file == wanted
-                || file.file_name().is_some_and(|name| name == wanted)
-        };
-        side.label == wanted || side.runs.iter().any(of)
+/// The side that somebody means by a label, a run, a file or its name; none if there is none.
+pub fn side_named(wanted: &str, sides: &[Side], runs: &[Entrant]) -> Option<usize> {
+    let is = |run: &Entrant| {
+        run.label == wanted
+            || run.member.meta.run_id == wanted
+            || run.member.files.iter().any(|file| {
+                let path = file.path();
+                path.display().to_string() == wanted || path.file_name().is_some_and(|name| name == wanted)
+            })
     };
-    match sides.iter().position(is) {
-        Some(side) => Ok(side),
-        None => {
-            let labels: Vec<&str> = sides.iter().map(|side| side.label.as_str()).collect();
-            bail!("--baseline {wanted:?} names none of the sides: {}", labels.join(", "))
-        }
-    }
+    let named =
+        |side: &Side| side.label == wanted || runs.iter().any(|run| side.runs.contains(&run.run) && is(run));
+    sides.iter().position(named)
 }
 
 /// How many windows a run is cut into.
@@ -621,7 +624,7 @@ pub fn self_check(run: &Contestant, options: &Options) -> Result<SelfCheck> {
 
 /// Two runs of one set-up against each other: whatever differs is a false alarm.
 pub fn twin_check(one: &Contestant, other: &Contestant, options: &Options) -> Result<Option<SelfCheck>> {
-    if !same_setup(one.report, other.report) {
+    if !same_setup(&one.member.meta, &other.member.meta) {
         return Ok(None);
     }
     let sides = [one, other].map(|run| Side { label: run.report.label.clone(), runs: Vec::new() });

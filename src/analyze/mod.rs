@@ -34,14 +34,14 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use self::by::By;
 use self::caveat::FewOps;
-use self::compare::Contestant;
+use self::compare::{Contestant, Entrant, side_named};
 use self::interval::Ends;
 use self::merge::Member;
 use self::quantile::{Histogram, Percentile, Request};
 use self::render::units;
 use self::report::{
     Caveat, Check, Comparison, DEFINITIONS, FailureRow, Interval, Named, NotedCaveat, OpReport, Quantile,
-    Report, RequestReport, Requests, RunReport, SCHEMA_VERSION, Series, Summary, WarmUp, Window,
+    Report, RequestReport, Requests, RunReport, SCHEMA_VERSION, Series, Side, Summary, WarmUp, Window,
 };
 use self::scan::{Distribution, Tally, View, position};
 use self::series::{IntervalWindows, Lengths};
@@ -132,8 +132,9 @@ pub fn analyze(paths: &[PathBuf], options: &Options) -> Result<Report> {
     let files = open_all(&expand(paths)?)?;
     let members = if options.footers { footers::pool(files) } else { merge::members(files)? };
     let analyze_run = if options.footers { footers::report } else { analyze_run };
-    let mut runs = Vec::new();
     let labels = labels(&members);
+    let line_ups = line_ups(&members, &labels, options)?;
+    let mut runs = Vec::new();
     for (member, label) in members.iter().zip(labels) {
         runs.push(analyze_run(member, label, options)?);
     }
@@ -143,11 +144,8 @@ pub fn analyze(paths: &[PathBuf], options: &Options) -> Result<Report> {
         .map(|(member, report)| Contestant { member, report, seed: seed(&member.meta) })
         .collect();
     let mut comparisons = Vec::new();
-    for phase in [Phase::Load, Phase::Run] {
-        let numbers: Vec<usize> = (0..runs.len()).filter(|&run| runs[run].phase == phase).collect();
-        if !numbers.is_empty() {
-            comparisons.push(compare(phase, numbers, &contestants, &runs, options)?);
-        }
+    for line_up in line_ups {
+        comparisons.push(compare(line_up, &contestants, &runs, options)?);
     }
     let mut self_checks = Vec::new();
     if options.self_check && !options.footers {
@@ -854,14 +852,57 @@ fn large_lag(tally: &Tally) -> Option<Caveat> {
     })
 }
 
+/// Who is compared with whom in a phase.
+struct LineUp {
+    phase: Phase,
+    /// Numbers of its runs.
+    runs: Vec<usize>,
+    sides: Vec<Side>,
+    sides_chosen: String,
+    baseline: usize,
+}
+
+/// By the footers alone, so that a baseline that is not there is told before any row is read.
+fn line_ups(members: &[Member], labels: &[String], options: &Options) -> Result<Vec<LineUp>> {
+    let mut line_ups = Vec::new();
+    let (mut all_sides, mut named) = (Vec::new(), false);
+    for phase in [Phase::Load, Phase::Run] {
+        let entrants: Vec<Entrant> = (0..members.len())
+            .filter(|&run| members[run].meta.phase == phase)
+            .map(|run| Entrant { run, member: &members[run], label: &labels[run] })
+            .collect();
+        if entrants.is_empty() {
+            continue;
+        }
+        let (sides, sides_chosen) = compare::sides(&entrants);
+        let found = options.baseline.as_deref().and_then(|wanted| side_named(wanted, &sides, &entrants));
+        named |= found.is_some();
+        all_sides.extend(sides.iter().map(|side| side.label.clone()));
+        if let (Some(wanted), None, true) = (&options.baseline, found, sides.len() > 1) {
+            return Err(no_such_side(wanted, sides.iter().map(|side| side.label.as_str())));
+        }
+        let runs = entrants.iter().map(|entrant| entrant.run).collect();
+        line_ups.push(LineUp { phase, runs, sides, sides_chosen, baseline: found.unwrap_or(0) });
+    }
+    match &options.baseline {
+        Some(wanted) if !named => Err(no_such_side(wanted, all_sides.iter().map(String::as_str))),
+        _ => Ok(line_ups),
+    }
+}
+
+fn no_such_side<'a>(wanted: &str, sides: impl Iterator<Item = &'a str>) -> anyhow::Error {
+    let sides: Vec<&str> = sides.collect();
+    anyhow::anyhow!("--baseline {wanted:?} names none of the sides: {}", sides.join(", "))
+}
+
 /// Puts the runs of one phase side by side.
 fn compare(
-    phase: Phase,
-    members: Vec<usize>,
+    line_up: LineUp,
     contestants: &[Contestant],
     runs: &[RunReport],
     options: &Options,
 ) -> Result<Comparison> {
+    let LineUp { phase, runs: members, mut sides, mut sides_chosen, baseline } = line_up;
     let side: Vec<&RunReport> = members.iter().map(|&run| &runs[run]).collect();
     let all_equal = |one: fn(&RunReport) -> String| side.iter().all(|run| one(run) == one(side[0]));
     let same_trace = all_equal(|run| run.trace_hash.clone());
@@ -877,12 +918,11 @@ fn compare(
     }
     let worst_windows = tables::worst_windows(&side)?;
     let caveats = caveats.into_iter().map(Caveat::noted).collect();
-    let (mut sides, mut sides_chosen, mut pairs) = (Vec::new(), String::new(), Vec::new());
-    if members.len() > 1 && !options.footers {
-        let taking_part: Vec<Contestant> = members.iter().map(|&run| contestants[run]).collect();
-        (sides, sides_chosen) = compare::sides(&taking_part, &members);
-        let baseline = compare::baseline(&sides, runs, options.baseline.as_deref())?;
-        pairs = compare::pairs(&sides, baseline, contestants, options)?;
-    }
+    let pairs = if members.len() > 1 && !options.footers {
+        compare::pairs(&sides, baseline, contestants, options)?
+    } else {
+        (sides, sides_chosen) = (Vec::new(), String::new());
+        Vec::new()
+    };
     Ok(Comparison { phase, runs: members, same_trace, worst_windows, caveats, sides, sides_chosen, pairs })
 }

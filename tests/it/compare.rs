@@ -392,6 +392,30 @@ fn sides_and_the_baseline_can_be_named() {
 }
 
 #[test]
+fn a_baseline_that_is_not_there_is_told_before_any_row_is_read() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = |db: &str| shared_trace(folder.path(), db, 1, 1.0, 4_000);
+    let paths = [file("pg"), file("mysql")];
+    for path in &paths {
+        // The rows are spoilt, the footer is not.
+        let mut bytes = std::fs::read(path).expect("just written");
+        bytes[4..1000].fill(0xff);
+        std::fs::write(path, bytes).expect("writable");
+    }
+    let complaint = |paths: &[PathBuf], baseline: &str| {
+        let options = Options { baseline: Some(baseline.into()), ..options("50", 0.03, false) };
+        format!("{:#}", analyze(paths, &options).expect_err("rows that cannot be read"))
+    };
+    let none = "--baseline \"oracle\" names none of the sides: pg, mysql";
+    assert_eq!(complaint(&paths, "oracle"), none);
+    assert_eq!(complaint(&paths[..1], "oracle"), "--baseline \"oracle\" names none of the sides: pg");
+    let name = paths[1].file_name().expect("a file").to_str().expect("UTF-8");
+    for known in ["mysql", name] {
+        assert!(!complaint(&paths, known).contains("baseline"), "{}", complaint(&paths, known));
+    }
+}
+
+#[test]
 fn a_failure_on_one_side_only_is_counted_pair_by_pair() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let failing = |db: &str, every: u64| {
