@@ -220,7 +220,7 @@
 
   // ---- one phase ----
   const phase = (host) => {
-    const { runs, pairs, sides } = data.phases[Number(host.dataset.phase)];
+    const { runs, pairs, sides, names } = data.phases[Number(host.dataset.phase)];
     const drawn = runs.map((run, index) => ({ ...run, index })).filter((run) => run.picture);
     const state = { op: 'ALL', series: 'response', hidden: new Set() };
     const kinds = [];
@@ -307,7 +307,7 @@
           note: `${seriesName()} of ${opName()} that ended OK, by the time they were due. ${apart ? 'Line: median; bands: up to p90 and p99; dots: the longest.' : 'Thick: median; thin: p99.'}` +
             `${shown.some((run) => run.cut_ns) ? ' Shaded: warm-up, left out of the numbers.' : ''}${shown.some((run) => run.changes_ns.length) ? ' Dotted: latency changed for good.' : ''}`,
           x: time(end(), Math.floor(width / 90)), xFormat: moment, xLabel: 'time since the run began', stops,
-          panels: alone || !apart ? [panel(shown, 250)] : shown.map((run) => panel([run], shown.length > 2 ? 110 : 150, run.label)),
+          panels: alone || !apart ? [panel(shown, 250)] : shown.map((run) => panel([run], shown.length > 2 ? 110 : 150, run.name)),
           words: (i) => [stretch(i * lead.picture.cell_ns, lead.picture.cell_ns), ...shown.map((run) => {
             const s = serial(run, of(run)), cell = cellOf(run, stops[i]);
             const has = s.p50[cell] !== null && s.p50[cell] !== undefined;
@@ -448,7 +448,7 @@
     const SIGNS = { faster: '▼', slower: '▲', equivalent: '=', inconclusive: '?', insufficient: '·', withheld: '–' };
     const COLOURS = { faster: 'var(--fine)', slower: 'var(--fault)', equivalent: 'var(--accent)', inconclusive: 'var(--soft)', insufficient: 'var(--soft)', withheld: 'var(--soft)' };
     pairs.forEach((pair) => {
-      const name = `${sides[pair.other]} compared with ${sides[pair.baseline]}`;
+      const name = `${names[pair.other]} compared with ${names[pair.baseline]}`;
       // An infinite number is null in JSON.
       const whole = (one) => one && [one.value, one.low, one.high].every((value) => Number.isFinite(value) && value > 0);
       const list = pair.ratios.filter((one) => whole(one.ratio) && one.series === 'response').concat(pair.ratios.filter((one) => whole(one.ratio) && one.series === 'service'
@@ -515,7 +515,7 @@
 
     // Heat maps.
     drawn.forEach((run) => chart(host, {
-      title: `Every response${drawn.length > 1 ? ` of ${run.label}` : ''}`, wide: drawn.length === 1, now: (width = 800) => {
+      title: `Every response${drawn.length > 1 ? ` of ${run.name}` : ''}`, wide: drawn.length === 1, now: (width = 800) => {
         const { heat, cell_ns: cell, cells } = run.picture;
         if (state.hidden.has(run.index) || heat.edges.length < 2) return null;
         const rows = heat.edges.length - 1, most = heat.columns.reduce((best, column) => column.slice(1).reduce((one, other) => Math.max(one, other), best), 1);
@@ -570,7 +570,7 @@
 
     // Groups: by key, size, session …
     runs.map((run, index) => ({ ...run, index })).filter((run) => run.groups && run.groups.groups.length).forEach((run) => chart(host, {
-      title: `By ${run.groups.by}${runs.length > 1 ? `: ${run.label}` : ''}`, wide: true, now: () => {
+      title: `By ${run.groups.by}${runs.length > 1 ? `: ${run.name}` : ''}`, wide: true, now: () => {
         const list = run.groups.groups, known = list.flatMap(([, , p50, p99]) => [p50, p99]).filter((one) => one !== null);
         if (!known.length) return null;
         return {

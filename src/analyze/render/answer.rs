@@ -1,6 +1,7 @@
 //! The answer before the numbers: in one sentence for every phase what came out, and in a line each what
 //! it rests on. It judges nothing itself; it words what the analysis decided.
 
+use super::names::written;
 use super::units::{duration, grouped, percent, rate};
 use crate::analyze::report::{Comparison, OpReport, Pair, Quantile, Ratio, Report, RunReport, Verdict};
 
@@ -58,10 +59,10 @@ pub(super) fn answer(report: &Report, comparison: &Comparison) -> Answer {
 fn of_run(report: &Report, run: &RunReport) -> Answer {
     let careful = |headline: String| Answer { headline, tone: Tone::Careful, details: Vec::new() };
     if run.rows == 0 && run.all.ops == 0 {
-        return careful("no operations, nothing to report".to_owned());
+        return careful("No operations, nothing to report".to_owned());
     }
     if let Some(check) = run.checks.iter().find(|check| !check.holds) {
-        return careful(format!("do not use this result: {} does not hold", check.what));
+        return careful(format!("Do not use this result: {} does not hold", check.what));
     }
     let all = &run.all;
     let mut tone = Tone::Fine;
@@ -156,9 +157,10 @@ fn of_pair(pair: &Pair, baseline: &str, other: &str) -> (String, bool) {
         Verdict::Withheld,
     ];
     let parts: Vec<String> = order.into_iter().filter_map(at).collect();
-    let mut sentence = format!("{other} beside {baseline}: {}", parts.join("; "));
+    let sides = format!("{} beside {}", written(other), written(baseline));
+    let mut sentence = format!("{sides}: {}", parts.join("; "));
     if parts.is_empty() {
-        sentence = format!("{other} beside {baseline}: nothing to compare");
+        sentence = format!("{sides}: nothing to compare");
     }
     (sentence, withheld)
 }

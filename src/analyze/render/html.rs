@@ -12,6 +12,7 @@
 use serde::Serialize;
 
 use super::answer::{self, Tone};
+use super::names::written;
 use super::table::{Block, blocks_of};
 use crate::analyze::pictures::{Picture, Pictures};
 use crate::analyze::report::{Comparison, Groups, OpReport, Pair, Phase, Report, RunReport, Verdict};
@@ -35,12 +36,16 @@ struct Data<'a> {
 struct PhaseData<'a> {
     runs: Vec<RunData<'a>>,
     sides: Vec<&'a str>,
+    /// The sides as headings have them.
+    names: Vec<String>,
     pairs: &'a [Pair],
 }
 
 #[derive(Serialize)]
 struct RunData<'a> {
     label: &'a str,
+    /// The label as a heading has it.
+    name: String,
     /// Without a schedule, response and service are the same and nobody waits.
     paced: bool,
     cut_ns: u64,
@@ -97,10 +102,11 @@ pub fn render(report: &Report, pictures: &Pictures) -> String {
 }
 
 fn title(report: &Report) -> String {
-    let mut names: Vec<&str> = Vec::new();
+    let mut names: Vec<String> = Vec::new();
     for run in &report.runs {
-        if !names.contains(&run.db.as_str()) {
-            names.push(&run.db);
+        let name = written(&run.db);
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
     let mut traces: Vec<&str> = report.runs.iter().map(|run| run.trace.as_str()).collect();
@@ -113,6 +119,7 @@ fn phase_data<'a>(report: &'a Report, pictures: &'a Pictures, comparison: &'a Co
         let run = &report.runs[index];
         RunData {
             label: &run.label,
+            name: written(&run.label),
             paced: run.pace != "unpaced" && run.pace != "unknown",
             cut_ns: run.warmup.as_ref().map_or(0, |warmup| warmup.cut_ns),
             changes_ns: run.change_points.iter().map(|change| change.at_ns).collect(),
@@ -124,6 +131,7 @@ fn phase_data<'a>(report: &'a Report, pictures: &'a Pictures, comparison: &'a Co
     PhaseData {
         runs: comparison.runs.iter().map(run).collect(),
         sides: comparison.sides.iter().map(|side| side.label.as_str()).collect(),
+        names: comparison.sides.iter().map(|side| written(&side.label)).collect(),
         pairs: &comparison.pairs,
     }
 }

@@ -7,6 +7,7 @@ pub mod go_ycsb;
 pub mod html;
 mod json;
 mod markdown;
+mod names;
 mod spark;
 mod table;
 mod text;

@@ -37,36 +37,43 @@ pub(super) fn render(report: &Report, page: Page) -> String {
 }
 
 /// A table. One that is too wide becomes several, each with the first column: a number broken over two
-/// lines is read wrongly.
+/// lines is read wrongly. They are as few as fit, and about equally wide: no column is left alone.
 pub(super) fn table(head: &[String], rows: &[Vec<String>], page: Page) -> String {
-    let width = page.width.map_or(usize::MAX, |width| usize::from(width).max(40));
+    let Some(width) = page.width.map(|width| usize::from(width).max(40)) else {
+        return framed(head, rows, page);
+    };
     let widest = |column: usize| {
         let cells = rows.iter().map(|row| row[column].as_str()).chain([head[column].as_str()]);
         // A blank on both sides, and what stands between two columns.
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0) + 3
     };
-    let mut parts: Vec<Vec<usize>> = Vec::new();
-    let mut used = usize::MAX;
-    for column in 1..head.len() {
-        let wide = widest(column);
-        if used.saturating_add(wide) > width || parts.is_empty() {
-            parts.push(vec![0]);
-            // There is one border more than columns.
-            used = widest(0) + 1;
-        }
-        parts.last_mut().expect("just pushed").push(column);
-        used += wide;
-    }
-    if parts.is_empty() {
-        return framed(head, rows, page);
-    }
-    let part = |part: &Vec<usize>| {
+    let widths: Vec<usize> = (0..head.len()).map(widest).collect();
+    let fewest = parts(&widths, width).len();
+    let even = (0..width).map(|narrower| parts(&widths, narrower)).find(|parts| parts.len() == fewest);
+    let part = |part: Vec<usize>| {
         let cells =
             |row: &[String]| -> Vec<String> { part.iter().map(|&column| row[column].clone()).collect() };
         let rows: Vec<Vec<String>> = rows.iter().map(|row| cells(row)).collect();
         framed(&cells(head), &rows, page)
     };
-    parts.iter().map(part).collect::<Vec<_>>().join("\n")
+    let parts = even.unwrap_or_else(|| parts(&widths, width));
+    parts.into_iter().map(part).collect::<Vec<_>>().join("\n")
+}
+
+/// Columns of each table, the first one and as many more as fit, or one.
+fn parts(widths: &[usize], width: usize) -> Vec<Vec<usize>> {
+    let mut parts = vec![vec![0]];
+    // There is one border more than columns.
+    let mut used = widths[0] + 1;
+    for (column, wide) in widths.iter().enumerate().skip(1) {
+        if used + wide > width && parts.last().is_some_and(|part| part.len() > 1) {
+            parts.push(vec![0]);
+            used = widths[0] + 1;
+        }
+        parts.last_mut().expect("there is one").push(column);
+        used += wide;
+    }
+    parts
 }
 
 fn framed(head: &[String], rows: &[Vec<String>], page: Page) -> String {

@@ -1,5 +1,6 @@
 //! What a comparison concludes, and what is known about one run beyond its percentiles, as blocks.
 
+use super::names::written;
 use super::table::Block;
 use super::units::{duration, exact, grouped, percent, rate};
 use crate::analyze::report::{
@@ -23,7 +24,7 @@ pub(super) fn pairs(comparison: &Comparison) -> Vec<Block> {
 fn one_pair(blocks: &mut Vec<Block>, comparison: &Comparison, pair: &Pair) {
     let baseline = &comparison.sides[pair.baseline].label;
     let other = &comparison.sides[pair.other].label;
-    blocks.push(Block::Heading(format!("{other} against {baseline}")));
+    blocks.push(Block::Heading(format!("{} against {}", written(other), written(baseline))));
     let mut lines = summary(pair, baseline, other);
     lines.extend(pair.caveats.iter().map(|noted| format!("{}. Advice: {}.", noted.text, noted.advice)));
     blocks.push(Block::Lines(lines));
@@ -174,7 +175,7 @@ pub(super) fn groups(report: &Report, runs: &[&RunReport]) -> Vec<Block> {
     let mut blocks = Vec::new();
     for run in runs {
         let Some(groups) = &run.groups else { continue };
-        blocks.push(Block::Heading(format!("{}, by {}: {}", run.label, groups.by, groups.about)));
+        blocks.push(Block::Heading(format!("{}, by {}: {}", written(&run.label), groups.by, groups.about)));
         let percentiles = report.percentiles.iter();
         let mut head = vec![groups.by.clone(), "ops".to_owned(), "failed".to_owned()];
         head.extend(percentiles.clone().map(|percentile| format!("p{percentile}")));
