@@ -248,3 +248,172 @@ async fn tell_password(conn: &mut Conn, nonce: &[u8], password: &str) -> Result<
     }
     conn.send_packet(&mysql_common::crypto::encrypt(&password, &key)).await
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use mysql_common::constants::StatusFlags;
+    use rustls::crypto::ring;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use rustls::{ClientConfig, ServerConfig};
+    use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio_rustls::TlsAcceptor;
+
+    use super::*;
+    use crate::driver::any_name::AnyName;
+
+    /// A server that is told by the test what to say, and how to log in at it.
+    async fn server(encrypted: bool, required: bool) -> (TcpListener, Login) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("a port").port();
+        let provider = Arc::new(ring::default_provider());
+        let verifier = Arc::new(AnyName { chain: None, provider: provider.clone() });
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_no_client_auth();
+        let encryption = Encryption {
+            connector: TlsConnector::from(Arc::new(config)),
+            name: ServerName::try_from("localhost").expect("a name"),
+            required,
+        };
+        let login = Login {
+            place: Place::Tcp { host: "127.0.0.1".to_owned(), port },
+            user: "me".to_owned(),
+            password: Some("s3cret".to_owned()),
+            database: "d".to_owned(),
+            encryption: encrypted.then_some(encryption),
+        };
+        (listener, login)
+    }
+
+    /// How MySQL 8 greets.
+    fn greeting(capabilities: CapabilityFlags) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        HandshakePacket::new(
+            10,
+            &b"8.0.40"[..],
+            7,
+            *b"abcdefgh",
+            Some(&b"ijklmnopqrst\0"[..]),
+            capabilities,
+            45,
+            StatusFlags::empty(),
+            Some(&b"caching_sha2_password"[..]),
+        )
+        .serialize(&mut bytes);
+        bytes
+    }
+
+    async fn say(stream: &mut (impl AsyncWrite + Unpin), sequence: u8, payload: &[u8]) {
+        let mut bytes = (payload.len() as u32).to_le_bytes();
+        bytes[3] = sequence;
+        stream.write_all(&[&bytes[..], payload].concat()).await.expect("it listens");
+        stream.flush().await.expect("it listens");
+    }
+
+    async fn hear(stream: &mut (impl AsyncRead + Unpin), sequence: u8) -> Vec<u8> {
+        let mut header = [0; 4];
+        stream.read_exact(&mut header).await.expect("a packet");
+        assert_eq!(header[3], sequence);
+        let mut payload = vec![0; u32::from_le_bytes([header[0], header[1], header[2], 0]) as usize];
+        stream.read_exact(&mut payload).await.expect("a packet");
+        payload
+    }
+
+    /// It lets him in who knows the password, and tells how long a request may be.
+    async fn let_in(mut stream: impl AsyncRead + AsyncWrite + Unpin, sequence: u8) {
+        let response = hear(&mut stream, sequence).await;
+        let text = String::from_utf8_lossy(&response);
+        assert!(text.contains("me\0") && text.contains("d\0caching_sha2_password\0"), "{text:?}");
+        assert!(!text.contains("s3cret"));
+        say(&mut stream, sequence + 1, &[1, 4]).await;
+        assert_eq!(hear(&mut stream, sequence + 2).await, b"s3cret\0");
+        say(&mut stream, sequence + 3, &[0, 0, 0, 2, 0, 0, 0]).await;
+        assert_eq!(hear(&mut stream, 0).await, b"\x03SELECT @@max_allowed_packet");
+        say(&mut stream, 1, &[1]).await;
+        say(&mut stream, 2, b"\x03def\0\0\0\x01m\0\x0c\x3f\0\x15\0\0\0\x08\0\0\0\0\0").await;
+        say(&mut stream, 3, b"\x041024").await;
+        say(&mut stream, 4, &[0xfe, 0, 0, 2, 0, 0, 0]).await;
+        assert_eq!(hear(&mut stream, 0).await, [1], "a good-bye");
+    }
+
+    #[tokio::test]
+    async fn a_password_is_told_as_it_is_only_when_encrypted() {
+        let (listener, login) = server(true, true).await;
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("somebody");
+            say(&mut stream, 0, &greeting(CapabilityFlags::all())).await;
+            assert_eq!(hear(&mut stream, 1).await.len(), 32, "a request to encrypt");
+            let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+            let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).expect("a key");
+            let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+                .with_safe_default_protocol_versions()
+                .expect("versions")
+                .with_no_client_auth()
+                .with_single_cert(vec![CertificateDer::from(own.cert)], key)
+                .expect("a certificate with its key");
+            let stream = TlsAcceptor::from(Arc::new(config)).accept(stream).await.expect("it is encrypted");
+            let_in(stream, 2).await;
+        });
+        let conn = login.connect().await.expect("let in");
+        assert_eq!((conn.id, conn.longest_request), (7, 1024));
+        drop(conn);
+        server.await.expect("it was told what it expects");
+
+        // Elsewhere a key is asked for, and what is none is not used.
+        let (listener, login) = self::server(false, false).await;
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("somebody");
+            say(&mut stream, 0, &greeting(CapabilityFlags::all())).await;
+            hear(&mut stream, 1).await;
+            say(&mut stream, 2, &[1, 4]).await;
+            assert_eq!(hear(&mut stream, 3).await, [2], "a request for the key");
+            say(&mut stream, 4, b"\x01no key").await;
+            let mut rest = Vec::new();
+            let _ = stream.read_to_end(&mut rest).await;
+            assert!(rest.is_empty(), "{rest:?}");
+        });
+        assert!(matches!(login.connect().await, Err(Error::Answer(_))));
+        server.await.expect("it was told what it expects");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_cannot_encrypt_and_one_that_goes_on_in_plain_text_are_refused() {
+        let (listener, login) = server(true, true).await;
+        let greets = async |capabilities, more: &[u8]| {
+            let (mut stream, _) = listener.accept().await.expect("somebody");
+            let greeting = greeting(capabilities);
+            let header = [greeting.len() as u8, 0, 0, 0];
+            stream.write_all(&[&header[..], &greeting, more].concat()).await.expect("it listens");
+            stream
+        };
+        let plain = CapabilityFlags::all() - CapabilityFlags::CLIENT_SSL;
+        let (conn, _stream) = tokio::join!(login.connect(), greets(plain, b""));
+        assert!(matches!(conn, Err(Error::NoEncryption)));
+        let ok = [7, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0];
+        let (conn, _stream) = tokio::join!(login.connect(), greets(CapabilityFlags::all(), &ok));
+        assert!(matches!(conn, Err(Error::Answer("the server went on in plain text"))));
+    }
+
+    #[tokio::test]
+    async fn what_a_server_says_instead_of_a_greeting_is_told() {
+        let (listener, login) = server(false, false).await;
+        let says = async |bytes: &[u8]| {
+            let (mut stream, _) = listener.accept().await.expect("somebody");
+            stream.write_all(bytes).await.expect("it listens");
+            stream
+        };
+        let (conn, _stream) = tokio::join!(login.connect(), says(b"\x17\0\0\0\xff\x10\x04Too many connections"));
+        let Err(Error::Server { code, state, message }) = conn else { panic!("let in") };
+        assert_eq!((code, state.as_str(), message.as_str()), (1040, "HY000", "Too many connections"));
+        for foreign in [&b"SSH-2.0-OpenSSH_9.2\r\n"[..], b"220 mail ESMTP\r\n", b"\x05\0\0\0hello"] {
+            let (conn, _stream) = tokio::join!(login.connect(), says(foreign));
+            assert!(matches!(conn, Err(Error::Answer(_))), "{foreign:?}");
+        }
+    }
+}
