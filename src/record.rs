@@ -80,30 +80,33 @@ const DIGIT_PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
 6061626364656667686970717273747576777879\
 8081828384858687888990919293949596979899";
 
+/// The decimal digits of a number below 10⁸, with zeros before them.
+#[inline]
+fn eight_digits(number: u32) -> [u8; 8] {
+    let (high, low) = (number / 10_000, number % 10_000);
+    let mut digits = [0; 8];
+    for (at, pair) in [high / 100, high % 100, low / 100, low % 100].into_iter().enumerate() {
+        digits[2 * at..2 * at + 2].copy_from_slice(&DIGIT_PAIRS[2 * pair as usize..2 * pair as usize + 2]);
+    }
+    digits
+}
+
 impl KeyFormat {
     /// Appends the key of record `keynum`; allocates only if `out` is full.
     #[inline]
     pub fn write(&self, keynum: u64, out: &mut Vec<u8>) {
-        let mut rest = match self.order {
+        let rest = match self.order {
             KeyOrder::HashedYcsb => fnv_ycsb(keynum),
             KeyOrder::HashedGo => fnv_go(keynum),
             KeyOrder::Ordered => keynum,
         };
-        let mut digits = [0u8; 20];
-        let mut at = digits.len();
-        while rest >= 10 {
-            let pair = (rest % 100) as usize * 2;
-            rest /= 100;
-            at -= 2;
-            digits[at..at + 2].copy_from_slice(&DIGIT_PAIRS[pair..pair + 2]);
-        }
-        if rest > 0 || at == digits.len() {
-            at -= 1;
-            digits[at] = b'0' + rest as u8;
-        }
-        let digits = &digits[at..];
+        let count = rest.checked_ilog10().map_or(1, |log| log as usize + 1);
+        // Three groups of eight, which do not wait for one another.
+        let groups = [rest / 10_000_000_000_000_000, rest / 100_000_000 % 100_000_000, rest % 100_000_000];
+        let digits = groups.map(|group| eight_digits(group as u32));
+        let digits = &digits.as_flattened()[24 - count..];
         out.extend_from_slice(self.prefix.as_bytes());
-        for _ in digits.len()..self.zero_padding as usize {
+        for _ in count..self.zero_padding as usize {
             out.push(b'0');
         }
         out.extend_from_slice(digits);

@@ -53,6 +53,26 @@ pub const fn mix(bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
+/// The streams of one purpose under one seed, for whoever draws from many of them.
+#[derive(Debug, Clone, Copy)]
+pub struct Streams {
+    key: u64,
+}
+
+impl Streams {
+    /// Those of `purpose` under `seed`.
+    #[inline]
+    pub fn of(seed: u64, purpose: Purpose) -> Streams {
+        Streams { key: mix(seed ^ (purpose as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)) }
+    }
+
+    /// The one for operation (or record, or session) `index`.
+    #[inline]
+    pub fn at(self, index: u64) -> Stream {
+        Stream::from_key(mix(self.key.wrapping_add(mix(index))))
+    }
+}
+
 /// A stream of random numbers for one purpose at one index.
 #[derive(Debug, Clone)]
 pub struct Stream(SplitMix64);
@@ -61,8 +81,7 @@ impl Stream {
     /// The stream of `purpose` for operation (or record, or session) `index` under `seed`.
     #[inline]
     pub fn at(seed: u64, purpose: Purpose, index: u64) -> Stream {
-        let purpose_key = mix(seed ^ (purpose as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        Stream::from_key(mix(purpose_key.wrapping_add(mix(index))))
+        Streams::of(seed, purpose).at(index)
     }
 
     /// The stream that a ready-mixed 64-bit key stands for, e.g. the `value_seed` of a trace row.

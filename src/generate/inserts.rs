@@ -6,7 +6,7 @@
 use std::sync::RwLock;
 
 use crate::op::OpKind;
-use crate::rng::{Purpose, Stream};
+use crate::rng::{Purpose, Streams};
 use crate::workload::OpChooser;
 
 /// Operations between two counts. Finding an insert draws at most this many kinds, once per block
@@ -15,8 +15,8 @@ pub const BLOCK_OPS: u64 = 256;
 
 /// The kind of operation `index` of the run.
 #[inline]
-pub fn kind_of(chooser: &OpChooser, seed: u64, index: u64) -> OpKind {
-    chooser.pick(Stream::at(seed, Purpose::Kind, index).unit())
+pub fn kind_of(chooser: &OpChooser, kinds: Streams, index: u64) -> OpKind {
+    chooser.pick(kinds.at(index).unit())
 }
 
 /// The number of inserts before each block of the trace, as far as it has been counted.
@@ -27,12 +27,13 @@ impl InsertCounts {
     /// Counts the inserts in `BLOCK_OPS`-aligned blocks from operation `from` to `to`, given those
     /// before `from`; returns those before `to`.
     pub fn extend(&self, chooser: &OpChooser, seed: u64, from: u64, to: u64, mut inserts: u64) -> u64 {
+        let kinds = Streams::of(seed, Purpose::Kind);
         let mut counted = Vec::with_capacity((to - from).div_ceil(BLOCK_OPS) as usize);
         for index in from..to {
             if index % BLOCK_OPS == 0 {
                 counted.push(inserts);
             }
-            inserts += u64::from(kind_of(chooser, seed, index) == OpKind::Insert);
+            inserts += u64::from(kind_of(chooser, kinds, index) == OpKind::Insert);
         }
         self.0.write().expect("no panic under this lock").extend(counted);
         inserts
@@ -50,7 +51,7 @@ impl InsertCounts {
 pub struct InsertFinder<'a> {
     counts: &'a InsertCounts,
     chooser: &'a OpChooser,
-    seed: u64,
+    kinds: Streams,
     /// Slot = block mod size: (block, a bit per operation that inserts).
     cache: Vec<(u64, [u64; BLOCK_OPS as usize / 64])>,
 }
@@ -61,7 +62,7 @@ impl<'a> InsertFinder<'a> {
     /// Looks into `counts`, which must cover what will be asked for.
     pub fn new(counts: &'a InsertCounts, chooser: &'a OpChooser, seed: u64) -> InsertFinder<'a> {
         let cache = vec![(u64::MAX, [0; 4]); Self::SLOTS as usize];
-        InsertFinder { counts, chooser, seed, cache }
+        InsertFinder { counts, chooser, kinds: Streams::of(seed, Purpose::Kind), cache }
     }
 
     /// The operation that is insert number `ordinal` (0-based) of the trace.
@@ -71,7 +72,7 @@ impl<'a> InsertFinder<'a> {
         if slot.0 != block {
             let mut bits = [0u64; 4];
             for offset in 0..BLOCK_OPS {
-                let inserts = kind_of(self.chooser, self.seed, block * BLOCK_OPS + offset) == OpKind::Insert;
+                let inserts = kind_of(self.chooser, self.kinds, block * BLOCK_OPS + offset) == OpKind::Insert;
                 bits[(offset / 64) as usize] |= u64::from(inserts) << (offset % 64);
             }
             *slot = (block, bits);
@@ -102,7 +103,9 @@ mod tests {
         let counts = InsertCounts::default();
         let first = counts.extend(&chooser, 5, 0, ops / 2, 0);
         let total = counts.extend(&chooser, 5, ops / 2, ops, first);
-        let expected: Vec<u64> = (0..ops).filter(|&op| kind_of(&chooser, 5, op) == OpKind::Insert).collect();
+        let kinds = Streams::of(5, Purpose::Kind);
+        let expected: Vec<u64> =
+            (0..ops).filter(|&op| kind_of(&chooser, kinds, op) == OpKind::Insert).collect();
         assert_eq!(total, expected.len() as u64);
         let mut finder = InsertFinder::new(&counts, &chooser, 5);
         let found: Vec<u64> = (0..total).map(|ordinal| finder.op_of(ordinal)).collect();

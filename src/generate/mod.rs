@@ -21,8 +21,8 @@ use self::inserts::InsertCounts;
 use self::rows::{Carry, Counts, RowMaker, SEEK_OPS};
 use crate::op::OpKind;
 use crate::rng::{Purpose, Stream};
+use crate::trace::chunk::{ChunkBuilder, EncodedChunk, TraceWriter};
 use crate::trace::meta::{ArrivalMeta, Phase, PropertyMeta, Shape, Shard, TraceMeta};
-use crate::trace::ops::{ChunkBuilder, EncodedChunk, TraceWriter};
 use crate::workload::{OpChooser, WorkloadSpec};
 
 /// Operations per chunk, which is a row group of the file; fewer if rows are large.
@@ -277,7 +277,8 @@ pub fn generate(
     let doing = || format!("cannot write {}", path.display());
     let kinds = (plan.phase == Phase::Run && plan.total_ops() > 0).then(|| plan.spec.op_chooser());
     let counts = InsertCounts::default();
-    let mut writer = TraceWriter::create(path).with_context(doing)?;
+    // Those that prove their integrity repeat themselves.
+    let mut writer = TraceWriter::create(path, !plan.spec.data_integrity).with_context(doing)?;
     let encoder = writer.encoder();
     let jobs = plan.jobs.max(1);
     let dispenser = Mutex::new(Dispenser { next: 0, carry: Carry::default(), written: 0, handed_out: 0 });
@@ -294,12 +295,13 @@ pub fn generate(
             scope.spawn(move || {
                 let mut maker =
                     RowMaker::new(plan.spec, plan.phase, plan.seed, plan.values, plan.arrival, kinds, counts);
+                let mut rows = ChunkBuilder::new(plan.chunk_ops() as usize);
                 while let Some(chunk) =
                     next_chunk(plan, kinds, counts, dispenser, progress, ended, jobs as u64)
                 {
-                    let mut rows = ChunkBuilder::new((chunk.keep.end - chunk.keep.start) as usize);
                     let made = maker.fill(chunk.from, chunk.keep, chunk.carry, &mut rows);
-                    let encoded = encoder.encode(rows).map(|encoded| (encoded, made)).map_err(Into::into);
+                    let encoded =
+                        encoder.encode(&mut rows).map(|encoded| (encoded, made)).map_err(Into::into);
                     if done.send((chunk.number, encoded)).is_err() {
                         return;
                     }

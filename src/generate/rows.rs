@@ -6,8 +6,8 @@ use super::inserts::{InsertCounts, InsertFinder, kind_of};
 use super::{Arrival, Phase, ValueMode};
 use crate::op::OpKind;
 use crate::record::{self, KeyFormat};
-use crate::rng::{Purpose, Stream, mix};
-use crate::trace::ops::{ChunkBuilder, Row, RowValues};
+use crate::rng::{Purpose, Streams, mix};
+use crate::trace::chunk::{ChunkBuilder, Row, RowValues};
 use crate::workload::{Distribution, Horizon, LengthDraw, OpChooser, WorkloadSpec};
 
 /// State that grows with the trace is set afresh before every operation whose index is a multiple
@@ -42,6 +42,37 @@ impl Counts {
     }
 }
 
+/// The streams that an operation is drawn from.
+struct Draws {
+    kind: Streams,
+    key: Streams,
+    field: Streams,
+    length: Streams,
+    scan_length: Streams,
+}
+
+impl Draws {
+    fn of(seed: u64) -> Draws {
+        Draws {
+            kind: Streams::of(seed, Purpose::Kind),
+            key: Streams::of(seed, Purpose::Key),
+            field: Streams::of(seed, Purpose::Field),
+            length: Streams::of(seed, Purpose::Length),
+            scan_length: Streams::of(seed, Purpose::ScanLength),
+        }
+    }
+}
+
+/// What an operation does and to which record, and what was before it.
+struct Drawn {
+    kind: OpKind,
+    keynum: u64,
+    inserts_before: u64,
+    at_ns: Option<u64>,
+    /// End of its key in the text of all keys.
+    key_end: usize,
+}
+
 /// Makes operations. One per thread.
 pub struct RowMaker<'a> {
     spec: &'a WorkloadSpec,
@@ -51,14 +82,18 @@ pub struct RowMaker<'a> {
     values: ValueMode,
     arrival: Option<Arrival>,
     kinds: &'a Option<OpChooser>,
+    streams: Draws,
     keys: Box<dyn Distribution>,
     finder: Option<InsertFinder<'a>>,
     lengths: LengthDraw,
     scan_lengths: LengthDraw,
     key_format: KeyFormat,
     all_fields: Vec<u32>,
+    /// A block of operations, being made.
+    drawn: Vec<Drawn>,
+    /// Their keys, one after the other.
+    keys_text: Vec<u8>,
     // Reused from row to row.
-    key: Vec<u8>,
     lens: Vec<u32>,
     bytes: Vec<u8>,
     /// Names of the fields, where values are made of them.
@@ -94,13 +129,15 @@ impl<'a> RowMaker<'a> {
             values,
             arrival,
             kinds,
+            streams: Draws::of(draws),
             keys: spec.key_chooser(),
             finder: kinds.as_ref().map(|kinds| InsertFinder::new(counts, kinds, draws)),
             lengths: spec.field_lengths(),
             scan_lengths: spec.scan_lengths(),
             key_format: spec.key_format(),
             all_fields: (0..spec.field_count).collect(),
-            key: Vec::new(),
+            drawn: Vec::with_capacity(SEEK_OPS as usize),
+            keys_text: Vec::new(),
             lens: Vec::new(),
             bytes: Vec::new(),
             names: if spec.data_integrity { spec.field_names() } else { Vec::new() },
@@ -117,38 +154,78 @@ impl<'a> RowMaker<'a> {
         chunk: &mut ChunkBuilder,
     ) -> Counts {
         let mut counts = Counts::default();
-        for index in from..keep.end {
-            let kept = keep.contains(&index).then_some(&mut *chunk);
-            self.push(index, &mut carry, kept, &mut counts);
+        let mut begin = from;
+        while begin < keep.end {
+            let end = (begin + SEEK_OPS).min(keep.end);
+            self.draw(begin..end, &mut carry);
+            if keep.start < end {
+                self.write_keys();
+                let (drawn, mut key_begin) = (std::mem::take(&mut self.drawn), 0);
+                for (index, drawn) in (begin..).zip(&drawn) {
+                    let key = key_begin..drawn.key_end;
+                    key_begin = drawn.key_end;
+                    if keep.contains(&index) {
+                        self.push(index, drawn, key, chunk, &mut counts);
+                    }
+                }
+                self.drawn = drawn;
+            }
+            begin = end;
         }
         counts
     }
 
-    fn push(&mut self, index: u64, carry: &mut Carry, chunk: Option<&mut ChunkBuilder>, counts: &mut Counts) {
-        let last = self.spec.first_insert.wrapping_sub(1).wrapping_add(carry.inserts);
-        let kind = match self.kinds {
-            None => OpKind::Insert,
-            Some(kinds) => kind_of(kinds, self.draws, index),
-        };
-        if self.kinds.is_some() && index.is_multiple_of(SEEK_OPS) {
-            self.keys.seek(last);
+    /// Draws what a block of operations does, step by step: what one operation draws hardly depends on another,
+    /// so that in a loop which does nothing else a processor works on several at once (measured: a fifth less
+    /// time for an operation).
+    fn draw(&mut self, ops: std::ops::Range<u64>, carry: &mut Carry) {
+        self.drawn.clear();
+        let blank = Drawn { kind: OpKind::Insert, keynum: 0, inserts_before: 0, at_ns: None, key_end: 0 };
+        self.drawn.extend(ops.clone().map(|index| match self.kinds {
+            None => Drawn { ..blank },
+            Some(kinds) => Drawn { kind: kind_of(kinds, self.streams.kind, index), ..blank },
+        }));
+        let last_before = self.spec.first_insert.wrapping_sub(1);
+        if self.kinds.is_some() {
+            self.keys.seek(last_before.wrapping_add(carry.inserts));
         }
-        let keynum = match (self.phase, kind) {
-            (Phase::Load, _) => self.spec.insert_start + index,
-            (Phase::Run, OpKind::Insert) => self.spec.first_insert + carry.inserts,
-            (Phase::Run, _) => {
-                let horizon = Horizon { choices: index - carry.inserts, last };
-                self.keys.next(&mut Stream::at(self.draws, Purpose::Key, index), horizon)
-            }
-        };
-        let inserts_before = carry.inserts;
-        carry.inserts += u64::from(self.phase == Phase::Run && kind == OpKind::Insert);
-        let at_ns = self.arrival.map(|arrival| {
-            carry.arrival_ns += arrival.gap_ns(self.draws, index);
-            arrival.at_ns(index, carry.arrival_ns)
-        });
-        let Some(chunk) = chunk else { return };
+        for (index, drawn) in ops.zip(&mut self.drawn) {
+            drawn.keynum = match (self.phase, drawn.kind) {
+                (Phase::Load, _) => self.spec.insert_start + index,
+                (Phase::Run, OpKind::Insert) => self.spec.first_insert + carry.inserts,
+                (Phase::Run, _) => {
+                    let last = last_before.wrapping_add(carry.inserts);
+                    let horizon = Horizon { choices: index - carry.inserts, last };
+                    self.keys.next(&mut self.streams.key.at(index), horizon)
+                }
+            };
+            drawn.inserts_before = carry.inserts;
+            carry.inserts += u64::from(self.phase == Phase::Run && drawn.kind == OpKind::Insert);
+            drawn.at_ns = self.arrival.map(|arrival| {
+                carry.arrival_ns += arrival.gap_ns(self.draws, index);
+                arrival.at_ns(index, carry.arrival_ns)
+            });
+        }
+    }
 
+    fn write_keys(&mut self) {
+        self.keys_text.clear();
+        for drawn in &mut self.drawn {
+            self.key_format.write(drawn.keynum, &mut self.keys_text);
+            drawn.key_end = self.keys_text.len();
+        }
+    }
+
+    fn push(
+        &mut self,
+        index: u64,
+        drawn: &Drawn,
+        key: std::ops::Range<usize>,
+        chunk: &mut ChunkBuilder,
+        counts: &mut Counts,
+    ) {
+        let &Drawn { kind, keynum, inserts_before, at_ns, .. } = drawn;
+        let key = &self.keys_text[key];
         let after = match keynum.checked_sub(self.spec.first_insert) {
             Some(ordinal) if kind != OpKind::Insert && ordinal < inserts_before => {
                 self.finder.as_mut().map(|finder| finder.op_of(ordinal))
@@ -158,8 +235,6 @@ impl<'a> RowMaker<'a> {
         counts.kinds[kind as usize] += 1;
         counts.dependent += u64::from(after.is_some());
 
-        self.key.clear();
-        self.key_format.write(keynum, &mut self.key);
         let one_field;
         let fields: Option<&[u32]> = match kind {
             OpKind::Insert => Some(&self.all_fields),
@@ -170,14 +245,14 @@ impl<'a> RowMaker<'a> {
             OpKind::Read | OpKind::Scan if self.spec.read_all_fields => None,
             OpKind::Delete => None,
             _ => {
-                let mut stream = Stream::at(self.draws, Purpose::Field, index);
+                let mut stream = self.streams.field.at(index);
                 one_field = [stream.below(u64::from(self.spec.field_count)) as u32];
                 Some(&one_field)
             }
         };
         let values = if kind.writes() {
             let stream_index = if self.phase == Phase::Load { keynum } else { index };
-            let mut stream = Stream::at(self.draws, Purpose::Length, stream_index);
+            let mut stream = self.streams.length.at(stream_index);
             let fields = fields.expect("a write names its fields");
             self.lens.clear();
             self.lens.extend(fields.iter().map(|_| self.lengths.next(&mut stream)));
@@ -186,7 +261,7 @@ impl<'a> RowMaker<'a> {
             let seed = record::value_seed(self.seed, keynum, version);
             match self.values {
                 _ if self.spec.data_integrity => {
-                    let key = str::from_utf8(&self.key).expect("a text prefix and digits are a text");
+                    let key = str::from_utf8(key).expect("a text prefix and digits are a text");
                     self.bytes.clear();
                     for (&field, &len) in fields.iter().zip(&self.lens) {
                         let name = &self.names[field as usize];
@@ -212,8 +287,8 @@ impl<'a> RowMaker<'a> {
         } else {
             RowValues::None
         };
-        let scan_len = (kind == OpKind::Scan)
-            .then(|| self.scan_lengths.next(&mut Stream::at(self.draws, Purpose::ScanLength, index)));
-        chunk.push(index, &Row { kind, key: &self.key, fields, values, scan_len, at_ns, after });
+        let scan_len =
+            (kind == OpKind::Scan).then(|| self.scan_lengths.next(&mut self.streams.scan_length.at(index)));
+        chunk.push(index, &Row { kind, key, fields, values, scan_len, at_ns, after });
     }
 }

@@ -12,8 +12,8 @@ use anyhow::{Context, Result};
 use super::{Arrival, existing_trace, file_name, share};
 use crate::op::OpKind;
 use crate::statement::Statements;
+use crate::trace::chunk::{ChunkBuilder, ChunkEncoder, EncodedChunk, Row, RowValues, TraceWriter};
 use crate::trace::meta::{Phase, PropertyMeta, Shard, TraceMeta};
-use crate::trace::ops::{ChunkBuilder, ChunkEncoder, EncodedChunk, Row, RowValues, TraceWriter};
 use crate::workload::oltp::{Maker, OltpSpec, RowOf};
 
 /// Rows per chunk, roughly: a row group of the file.
@@ -141,7 +141,7 @@ pub fn generate(
     let kinds: Option<Vec<OpKind>> =
         plan.statements().0.iter().map(|statement| OpKind::register(&statement.name)).collect();
     let kinds = kinds.context("a workload may have up to 55 statements")?;
-    let mut writer = TraceWriter::create(path).with_context(doing)?;
+    let mut writer = TraceWriter::create(path, false).with_context(doing)?;
     let encoder = writer.encoder();
     let parts = plan.parts(&Maker::new(plan.spec, plan.seed));
     let mut meta = plan.meta();
@@ -224,7 +224,7 @@ fn make(
             Phase::Run => maker.run(number, each),
         }
     }
-    Ok((encoder.encode(chunk)?, counts))
+    Ok((encoder.encode(&mut chunk)?, counts))
 }
 
 /// Is there a trace at `path` that this plan would write again? An error if something else is there.

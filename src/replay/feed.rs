@@ -221,14 +221,14 @@ impl KeyOrder<'_> {
 mod tests {
     use super::*;
     use crate::op::OpKind;
+    use crate::trace::chunk::{ChunkBuilder, Row, RowValues, TraceWriter};
     use crate::trace::meta::{Phase, TraceMeta};
-    use crate::trace::ops::{ChunkBuilder, Row, RowValues, TraceWriter};
 
     #[test]
     fn every_row_is_claimed_once_and_the_count_stays_when_the_trace_is_exhausted() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.run.parquet");
-        let mut writer = TraceWriter::create(&path).unwrap();
+        let mut writer = TraceWriter::create(&path, false).unwrap();
         let mut rows = ChunkBuilder::new(1000);
         for id in 0..1000 {
             let row = Row {
@@ -242,7 +242,7 @@ mod tests {
             };
             rows.push(id, &row);
         }
-        let chunk = writer.encoder().encode(rows).unwrap();
+        let chunk = writer.encoder().encode(&mut rows).unwrap();
         writer.append(chunk).unwrap();
         writer.finish(TraceMeta::empty("t", Phase::Run)).unwrap();
 

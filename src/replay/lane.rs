@@ -572,8 +572,9 @@ mod tests {
     use crate::replay::order::Completions;
     use crate::replay::pace::{Pace, Rate};
     use crate::replay::{Failures, Policy};
+    use crate::trace::chunk::{ChunkBuilder, Row, RowValues, TraceWriter};
     use crate::trace::meta::{Phase, TraceMeta};
-    use crate::trace::ops::{ChunkBuilder, Row, RowValues, TraceReader, TraceWriter};
+    use crate::trace::ops::TraceReader;
 
     /// A database whose n-th operation takes the n-th of these times on a manual clock.
     struct Scripted;
@@ -650,8 +651,8 @@ mod tests {
                 },
             );
         }
-        let mut writer = TraceWriter::create(&path).unwrap();
-        let encoded = writer.encoder().encode(chunk).unwrap();
+        let mut writer = TraceWriter::create(&path, false).unwrap();
+        let encoded = writer.encoder().encode(&mut chunk).unwrap();
         writer.append(encoded).unwrap();
         writer.finish(TraceMeta::empty("t", Phase::Run)).unwrap();
         let reader = TraceReader::open(&path).unwrap();

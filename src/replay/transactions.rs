@@ -360,8 +360,9 @@ mod tests {
     use crate::replay::pace::Pace;
     use crate::replay::{Failures, Policy, Shared};
     use crate::statement::Statement;
+    use crate::trace::chunk::{ChunkBuilder, Row, RowValues, TraceWriter};
     use crate::trace::meta::{Phase, TraceMeta};
-    use crate::trace::ops::{ChunkBuilder, Row, RowValues, TraceReader, TraceWriter};
+    use crate::trace::ops::TraceReader;
 
     thread_local! {
         /// The clock of the test on this thread: connections come from a driver that lanes share.
@@ -468,8 +469,8 @@ mod tests {
             let row = Row { kind, key: b"", fields, values, scan_len: None, at_ns: None, after: None };
             chunk.push_in(id, &row, Some(id / 4));
         }
-        let mut writer = TraceWriter::create(&path).unwrap();
-        writer.append(writer.encoder().encode(chunk).unwrap()).unwrap();
+        let mut writer = TraceWriter::create(&path, false).unwrap();
+        writer.append(writer.encoder().encode(&mut chunk).unwrap()).unwrap();
         let mut meta = TraceMeta::empty("t", Phase::Run);
         meta.statements = statements();
         meta.schema = Some(Schema::default());

@@ -29,9 +29,9 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::SchemaDescriptor;
 
+use super::chunk::with_suffix;
 use super::encode::Columns;
 use super::meta::RunMeta;
-use super::ops::with_suffix;
 use super::{
     FOOTER_KEY, FileError, FileKind, Opened, column, inconsistent, result_properties, result_schema,
     result_schema_of,

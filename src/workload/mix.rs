@@ -24,15 +24,15 @@ impl OpChooser {
     /// The kind for `u` in [0, 1).
     #[inline]
     pub fn pick(&self, u: f64) -> OpKind {
-        let mut rest = u;
-        for &(kind, share) in &self.entries {
-            if rest < share {
-                return kind;
-            }
+        // Without a branch that depends on the draw: no processor can foresee it.
+        let (mut rest, mut found, mut passed) = (u, false, 0);
+        for &(_, share) in &self.entries {
+            found |= rest < share;
+            passed += usize::from(!found);
             rest -= share;
         }
         // Rounding can leave a last crumb of the range; YCSB would fail here.
-        self.entries[self.entries.len() - 1].0
+        self.entries[passed.min(self.entries.len() - 1)].0
     }
 
     /// The share of this kind, from 0 to 1.

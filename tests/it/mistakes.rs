@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use arrow_array::{Int64Array, RecordBatch};
 use parquet::arrow::ArrowWriter;
 use rustix::process::{Resource, Rlimit, prlimit};
+use ycsb_trace::trace::chunk::TraceWriter;
 use ycsb_trace::trace::meta::{Phase, TraceMeta};
-use ycsb_trace::trace::ops::TraceWriter;
 
 use crate::analyze::Run;
 use crate::support::block_on;
@@ -43,7 +43,7 @@ fn folder_of_mistakes() -> Folder {
         generator: "ycsb-trace 9.9.9".into(),
         ..TraceMeta::empty("future", Phase::Run)
     };
-    let writer = TraceWriter::create(&folder.path("newer.parquet")).expect("a writable folder");
+    let writer = TraceWriter::create(&folder.path("newer.parquet"), false).expect("a writable folder");
     writer.finish(newer).expect("a writable folder");
     let mut run = Run::new("sim");
     run.meta.format_version = 99;

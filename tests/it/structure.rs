@@ -73,6 +73,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("tokio_rustls", &["driver/riak/mod.rs", "driver/mysql"]),
     // Also the name of our module, which the table of drivers mentions.
     ("fjall", &["driver/fjall.rs", "driver/mod.rs"]),
+    ("zstd", &["trace/encode/page.rs"]),
 ];
 
 /// Printing happens where a person is spoken to.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use ycsb_trace::op::{OpKind, Status};
-use ycsb_trace::trace::ops::{ChunkBuilder, Row, RowValues, TraceWriter};
+use ycsb_trace::trace::chunk::{ChunkBuilder, Row, RowValues, TraceWriter};
 use ycsb_trace::trace::runs::RunFile;
 
 #[cfg(feature = "postgres")]
@@ -139,8 +139,9 @@ mod sqlite {
             };
             chunk.push(id, &row);
         }
-        let mut writer = TraceWriter::create(&folder.path("traces/edges.run.parquet")).expect("a file");
-        let encoded = writer.encoder().encode(chunk).expect("encoded");
+        let mut writer =
+            TraceWriter::create(&folder.path("traces/edges.run.parquet"), false).expect("a file");
+        let encoded = writer.encoder().encode(&mut chunk).expect("encoded");
         writer.append(encoded).expect("written");
         let mut meta = run.meta;
         meta.dependent_ops = 0;

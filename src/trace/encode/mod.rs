@@ -1,9 +1,12 @@
-//! Column chunks, encoded. Most columns go through arrow's writer. Two sorts that make up half of our
-//! columns are written here, in a page of their own, because arrow takes every row of them in hand:
-//! columns without any value (one run of levels), and columns of few distinct values (a dictionary
-//! and packed positions in it, where arrow hashes the value of every row again). Both are plain
-//! Parquet. A column begins as one of these and goes over to arrow with the first batch that is
-//! neither.
+//! Column chunks, encoded. Those of a trace are made whole, by [`column`]; those of a result grow batch
+//! by batch. Most of them go through arrow's writer. Two sorts that make up half of them are written
+//! here, in a page of their own, because arrow takes every row of them in hand: columns without any
+//! value (one run of levels), and columns of few distinct values (a dictionary and packed positions in
+//! it, where arrow hashes the value of every row again). Both are plain Parquet. A column begins as one
+//! of these and goes over to arrow with the first batch that is neither.
+
+pub(super) mod column;
+mod page;
 
 use std::io::Write;
 
@@ -15,14 +18,14 @@ use bytes::Bytes;
 use parquet::arrow::arrow_writer::{
     ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
 };
-use parquet::basic::{Compression, Encoding, Type as PhysicalType};
-use parquet::column::page::{CompressedPage, Page, PageWriter};
+use parquet::basic::{Encoding, Type as PhysicalType};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::{ParquetError, Result};
-use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::statistics::Statistics;
-use parquet::file::writer::{SerializedPageWriter, SerializedRowGroupWriter, TrackedWrite};
+use parquet::file::writer::SerializedRowGroupWriter;
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
+
+use self::page::Chunk;
 
 /// Dictionary keys and numbers below this can be coded.
 const CODABLE: usize = 1024;
@@ -141,7 +144,7 @@ impl Column {
             Held::Nothing => return Ok(()),
             Held::Nulls(0) => return Ok(()),
             Held::Nulls(rows) => new_null_array(self.field.data_type(), rows),
-            Held::Codes(codes) if codes.codes.is_empty() => return Ok(()),
+            Held::Codes(codes) if codes.coder.codes.is_empty() => return Ok(()),
             Held::Codes(codes) => codes.into_array(),
         };
         self.pass_on(&array)
@@ -163,16 +166,74 @@ impl Column {
     }
 }
 
+/// Few distinct numbers, none of them negative or large.
+struct Coder {
+    /// Those that occur, in the order of their first occurrence.
+    distinct: Vec<i32>,
+    /// Number → its position in `distinct`, or [`NONE`].
+    positions: Box<[u16; CODABLE]>,
+    /// Position of each row.
+    codes: Vec<u16>,
+}
+
+impl Coder {
+    fn new() -> Coder {
+        Coder { distinct: Vec::new(), positions: Box::new([NONE; CODABLE]), codes: Vec::new() }
+    }
+
+    /// Appends numbers; false, and nothing is appended, if one cannot be coded.
+    fn push(&mut self, numbers: &[i32]) -> bool {
+        if numbers.iter().any(|&number| number as u32 as usize >= CODABLE) {
+            return false;
+        }
+        self.codes.reserve(numbers.len());
+        for &number in numbers {
+            let position = &mut self.positions[number as usize];
+            if *position == NONE {
+                *position = self.distinct.len() as u16;
+                self.distinct.push(number);
+            }
+            self.codes.push(*position);
+        }
+        true
+    }
+
+    /// A chunk of a page that begins with these levels, so many of them, and of the dictionary, in which
+    /// `write` writes one number.
+    fn chunk(
+        &self,
+        mut page: Vec<u8>,
+        rows: usize,
+        levels: usize,
+        write: impl Fn(&mut Vec<u8>, i32),
+    ) -> Chunk {
+        let mut dictionary = Vec::new();
+        self.distinct.iter().for_each(|&number| write(&mut dictionary, number));
+        let distinct = self.distinct.len();
+        page.push(page::width_of(distinct) as u8);
+        page::codes(&mut page, &self.codes, distinct);
+        let encoding = Encoding::RLE_DICTIONARY;
+        Chunk { dictionary: Some((dictionary, distinct)), levels, ..Chunk::plain(encoding, page, rows) }
+    }
+}
+
+/// A number in a dictionary.
+fn write_number(out: &mut Vec<u8>, number: i32) {
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+/// A text in a dictionary.
+fn write_text(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+}
+
 /// A column of few distinct values, none of them null.
 struct Codes {
     /// The names that the keys of a dictionary column stand for; none for a column of numbers.
     names: Option<ArrayRef>,
-    /// The keys or numbers that occur, in the order of their first occurrence.
-    distinct: Vec<i32>,
-    /// Key or number → its position in `distinct`, or [`NONE`].
-    positions: Box<[u16; CODABLE]>,
-    /// Position of each row.
-    codes: Vec<u16>,
+    /// The keys or numbers.
+    coder: Coder,
 }
 
 impl Codes {
@@ -185,8 +246,7 @@ impl Codes {
             }
             _ => return None,
         };
-        let positions = Box::new([NONE; CODABLE]);
-        Some(Codes { names, distinct: Vec::new(), positions, codes: Vec::new() })
+        Some(Codes { names, coder: Coder::new() })
     }
 
     /// Appends the rows of a batch; false, and nothing is appended, if it does not fit.
@@ -194,34 +254,17 @@ impl Codes {
         if array.null_count() > 0 {
             return false;
         }
-        let values = match &self.names {
-            None => array.as_primitive::<Int32Type>().values(),
-            Some(names) => {
-                let dictionary = array.as_dictionary::<Int32Type>();
-                // The same names, not only equal ones: comparing them costs more than it saves.
-                if !std::sync::Arc::ptr_eq(names, dictionary.values()) {
-                    return false;
-                }
-                dictionary.keys().values()
-            }
+        let Some(names) = &self.names else {
+            return self.coder.push(array.as_primitive::<Int32Type>().values());
         };
-        if values.iter().any(|&value| value as u32 as usize >= CODABLE) {
-            return false;
-        }
-        for &value in values {
-            let position = &mut self.positions[value as usize];
-            if *position == NONE {
-                *position = self.distinct.len() as u16;
-                self.distinct.push(value);
-            }
-            self.codes.push(*position);
-        }
-        true
+        let dictionary = array.as_dictionary::<Int32Type>();
+        // The same names, not only equal ones: comparing them costs more than it saves.
+        std::sync::Arc::ptr_eq(names, dictionary.values()) && self.coder.push(dictionary.keys().values())
     }
 
     /// As an array again.
     fn into_array(self) -> ArrayRef {
-        let values = self.codes.iter().map(|&code| self.distinct[code as usize]);
+        let values = self.coder.codes.iter().map(|&code| self.coder.distinct[code as usize]);
         let values = Int32Array::from_iter_values(values);
         match self.names {
             None => std::sync::Arc::new(values),
@@ -230,29 +273,16 @@ impl Codes {
     }
 
     fn encode(self, description: &ColumnDescPtr) -> Result<Encoded> {
-        let mut dictionary = Vec::new();
-        for &value in &self.distinct {
-            match &self.names {
-                None => dictionary.extend_from_slice(&value.to_le_bytes()),
-                Some(names) => {
-                    let name = names.as_string::<i32>().value(value as usize).as_bytes();
-                    dictionary.extend_from_slice(&(name.len() as u32).to_le_bytes());
-                    dictionary.extend_from_slice(name);
-                }
-            }
+        let rows = self.coder.codes.len();
+        let mut page = Vec::with_capacity(rows / 4 + 16);
+        if let defined @ 1.. = description.max_def_level() as u16 {
+            page::levels(&mut page, |page| page::run(page, defined, rows, defined as usize + 1));
         }
-        let mut page = Vec::with_capacity(self.codes.len() / 4 + 16);
-        if description.max_def_level() > 0 {
-            levels(&mut page, description.max_def_level() as u8, self.codes.len());
-        }
-        let width = (usize::BITS - self.distinct.len().saturating_sub(1).leading_zeros()).max(1);
-        page.push(width as u8);
-        if self.distinct.len() == 1 {
-            run(&mut page, 0, self.codes.len());
-        } else {
-            packed(&mut page, &self.codes, width);
-        }
-        chunk(description, Some((dictionary, self.distinct.len())), page, self.codes.len(), None)
+        let chunk = self.coder.chunk(page, rows, rows, |out, number| match &self.names {
+            None => write_number(out, number),
+            Some(names) => write_text(out, names.as_string::<i32>().value(number as usize)),
+        });
+        chunk.close(description)
     }
 }
 
@@ -260,114 +290,18 @@ impl Codes {
 /// reader can do without it.
 fn nulls(description: &ColumnDescPtr, rows: usize) -> Result<Encoded> {
     let mut page = Vec::new();
-    if description.max_rep_level() > 0 {
-        levels(&mut page, 0, rows);
+    for highest in [description.max_rep_level(), description.max_def_level()] {
+        if highest > 0 {
+            page::levels(&mut page, |page| page::run(page, 0, rows, highest as usize + 1));
+        }
     }
-    levels(&mut page, 0, rows);
     let count = Some(rows as u64);
     let statistics = match description.physical_type() {
         PhysicalType::INT32 => Statistics::int32(None, None, None, count, false),
         PhysicalType::INT64 => Statistics::int64(None, None, None, count, false),
         _ => Statistics::byte_array(None, None, None, count, false),
     };
-    chunk(description, None, page, rows, Some(statistics))
-}
-
-/// Levels that are all the same: their length in bytes, and a run.
-fn levels(page: &mut Vec<u8>, level: u8, rows: usize) {
-    let mut encoded = Vec::new();
-    run(&mut encoded, level, rows);
-    page.extend_from_slice(&(encoded.len() as u32).to_le_bytes());
-    page.append(&mut encoded);
-}
-
-/// One value of up to 8 bits, `count` times (Parquet's run-length encoding).
-fn run(out: &mut Vec<u8>, value: u8, count: usize) {
-    varint(out, (count as u64) << 1);
-    out.push(value);
-}
-
-/// Values of `width` bits one after the other, from the lowest bit on, in groups of eight.
-fn packed(out: &mut Vec<u8>, codes: &[u16], width: u32) {
-    varint(out, (codes.len().div_ceil(8) as u64) << 1 | 1);
-    let (mut bits, mut held) = (0u64, 0u32);
-    let padding = codes.len().next_multiple_of(8) - codes.len();
-    for code in codes.iter().copied().chain(std::iter::repeat_n(0, padding)) {
-        bits |= u64::from(code) << held;
-        held += width;
-        while held >= 8 {
-            out.push(bits as u8);
-            bits >>= 8;
-            held -= 8;
-        }
-    }
-}
-
-fn varint(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-/// A column chunk of one data page, not compressed, and of a dictionary before it.
-fn chunk(
-    description: &ColumnDescPtr,
-    dictionary: Option<(Vec<u8>, usize)>,
-    page: Vec<u8>,
-    rows: usize,
-    statistics: Option<Statistics>,
-) -> Result<Encoded> {
-    let encoding = if dictionary.is_some() { Encoding::RLE_DICTIONARY } else { Encoding::PLAIN };
-    let mut sink = TrackedWrite::new(Vec::new());
-    let mut writer = SerializedPageWriter::new(&mut sink);
-    let mut uncompressed = 0;
-    let mut dictionary_offset = None;
-    if let Some((bytes, values)) = dictionary {
-        let length = bytes.len();
-        let (buf, num_values, encoding) = (bytes.into(), values as u32, Encoding::PLAIN);
-        let page = Page::DictionaryPage { buf, num_values, encoding, is_sorted: false };
-        let written = writer.write_page(CompressedPage::new(page, length))?;
-        uncompressed += written.uncompressed_size;
-        dictionary_offset = Some(written.offset as i64);
-    }
-    let length = page.len();
-    let page = Page::DataPage {
-        buf: page.into(),
-        num_values: rows as u32,
-        encoding,
-        def_level_encoding: Encoding::RLE,
-        rep_level_encoding: Encoding::RLE,
-        statistics: None,
-    };
-    let written = writer.write_page(CompressedPage::new(page, length))?;
-    uncompressed += written.uncompressed_size;
-    writer.close()?;
-    let bytes = Bytes::from(sink.into_inner()?);
-    let metadata = ColumnChunkMetaData::builder(description.clone());
-    let metadata = match statistics {
-        Some(statistics) => metadata.set_statistics(statistics),
-        None => metadata,
-    };
-    let metadata = metadata
-        .set_compression(Compression::UNCOMPRESSED)
-        .set_encodings(vec![Encoding::PLAIN, Encoding::RLE, encoding])
-        .set_num_values(rows as i64)
-        .set_total_compressed_size(bytes.len() as i64)
-        .set_total_uncompressed_size(uncompressed as i64)
-        .set_data_page_offset(written.offset as i64)
-        .set_dictionary_page_offset(dictionary_offset)
-        .build()?;
-    let close = ColumnCloseResult {
-        bytes_written: bytes.len() as u64,
-        rows_written: rows as u64,
-        metadata,
-        bloom_filter: None,
-        column_index: None,
-        offset_index: None,
-    };
-    Ok(Encoded::ByHand(bytes, close))
+    Chunk { statistics: Some(statistics), ..Chunk::plain(Encoding::PLAIN, page, rows) }.close(description)
 }
 
 #[cfg(test)]

@@ -13,8 +13,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use ycsb_trace::op::{NEVER_NS, OpKind, Status};
 use ycsb_trace::record::append_value;
+use ycsb_trace::trace::chunk::{ChunkBuilder, Row, RowValues, TraceWriter};
 use ycsb_trace::trace::meta::{Phase, RunMeta, TraceMeta};
-use ycsb_trace::trace::ops::{ChunkBuilder, Row, RowValues, TraceReader, TraceWriter};
+use ycsb_trace::trace::ops::TraceReader;
 use ycsb_trace::trace::runs::RunFile;
 
 use super::machine::waited;
@@ -415,8 +416,8 @@ pub fn write_reads(path: &Path, reads: &[(&str, Option<u64>)], field_names: &[&s
         let kind = OpKind::Read;
         chunk.push(id, &Row { kind, key, fields, values, scan_len: None, at_ns: None, after: *after });
     }
-    let mut writer = TraceWriter::create(path).expect("a writable folder");
-    let encoded = writer.encoder().encode(chunk).expect("rows that can be encoded");
+    let mut writer = TraceWriter::create(path, false).expect("a writable folder");
+    let encoded = writer.encoder().encode(&mut chunk).expect("rows that can be encoded");
     writer.append(encoded).expect("a writable folder");
     let mut meta = TraceMeta::empty("by_hand", Phase::Run);
     meta.table = "usertable".to_owned();
