@@ -56,6 +56,7 @@ fn main() {
 /// Two kinds, 0.1 % failures, latencies over four powers of ten.
 fn write(folder: &Path) -> std::path::PathBuf {
     let mut meta = footer(ROWS, 1);
+    meta.elapsed_ns = ROWS * 10_000;
     let mut writer = RunWriter::create(folder, &mut meta).expect("a writable folder");
     let mut samples = Vec::new();
     for op_id in 0..ROWS {

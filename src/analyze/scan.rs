@@ -387,13 +387,27 @@ fn take_turn(
 }
 
 impl WindowTally {
-    /// Adds what another part of the window, or a neighbouring window, holds.
+    /// What windows side by side hold, or one of several kinds.
+    pub fn together(parts: &[&WindowTally]) -> WindowTally {
+        let mut together = WindowTally::default();
+        parts.iter().for_each(|part| together.add(part));
+        together.histograms =
+            std::array::from_fn(|series| Sparse::together(parts.iter().map(|part| &part.histograms[series])));
+        together
+    }
+
+    /// Adds what another part of the window holds.
     pub fn merge(&mut self, other: &WindowTally) {
+        self.add(other);
+        self.histograms.iter_mut().zip(&other.histograms).for_each(|(one, other)| one.merge(other));
+    }
+
+    /// All but the histograms.
+    fn add(&mut self, other: &WindowTally) {
         self.ops += other.ops;
         self.ok += other.ok;
         self.response_sum_ns += other.response_sum_ns;
         self.response_max_ns = self.response_max_ns.max(other.response_max_ns);
-        self.histograms.iter_mut().zip(&other.histograms).for_each(|(one, other)| one.merge(other));
         self.completed += other.completed;
         self.completed_ok += other.completed_ok;
         self.busy_ns += other.busy_ns;

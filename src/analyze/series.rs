@@ -75,14 +75,15 @@ pub fn gather(tally: &Tally, kinds: &[OpKind], fine_ns: u64, length_ns: u64) -> 
     let times = length_ns / fine_ns;
     let mut series = Series::new();
     let mut throughout: BTreeMap<u64, i64> = BTreeMap::new();
-    // Sorted, so that equal windows are merged in a fixed order.
     let mut numbers: Vec<&(u64, OpKind)> =
         tally.windows.keys().filter(|(_, kind)| kinds.contains(kind)).collect();
     numbers.sort_unstable();
-    for &(number, kind) in numbers {
-        let window = &tally.windows[&(number, kind)];
-        series.entry(number / times).or_default().merge(window);
-        *throughout.entry(number).or_default() += window.throughout;
+    for (number, kind) in &numbers {
+        *throughout.entry(*number).or_default() += tally.windows[&(*number, *kind)].throughout;
+    }
+    for together in numbers.chunk_by(|(one, _), (other, _)| one / times == other / times) {
+        let parts: Vec<&WindowTally> = together.iter().map(|key| &tally.windows[key]).collect();
+        series.insert(together[0].0 / times, WindowTally::together(&parts));
     }
     let mut inside = 0;
     let mut at = throughout.iter().peekable();
@@ -144,11 +145,7 @@ impl<'a> IntervalWindows<'a> {
             .filter(|(number, window)| **number * length_ns >= from_ns && window.ops > 0)
             .map(|(_, window)| window)
             .collect();
-        let total = |series: usize| {
-            let mut total = Sparse::default();
-            windows.iter().for_each(|window| total.merge(&window.histograms[series]));
-            total
-        };
+        let total = |series: usize| Sparse::together(windows.iter().map(|window| &window.histograms[series]));
         let totals = [total(0), total(1)];
         IntervalWindows { windows, totals }
     }
@@ -245,11 +242,8 @@ pub fn change_points(
     let stretches: Vec<Vec<u64>> =
         windows.chunks(together).map(|chunk| chunk.iter().map(|(number, _)| *number).collect()).collect();
     let ln_median = |series: &Series, numbers: &[u64]| -> Option<f64> {
-        let mut response = Sparse::default();
-        numbers
-            .iter()
-            .filter_map(|number| series.get(number))
-            .for_each(|one| response.merge(&one.histograms[0]));
+        let windows = numbers.iter().filter_map(|number| series.get(number));
+        let response = Sparse::together(windows.map(|one| &one.histograms[0]));
         Some((response.quantile(0.5)? as f64).max(1.0).ln())
     };
     let medians: Vec<f64> = stretches.iter().filter_map(|numbers| ln_median(all, numbers)).collect();

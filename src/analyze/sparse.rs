@@ -5,6 +5,8 @@
 //! Exact percentiles come from `quantile`; where these histograms give a value, it is placed inside
 //! its bucket in proportion, so errors are far below the width.
 
+use std::cmp::Ordering;
+
 /// Each power of two is cut into 2^9 = 512 buckets.
 const SUB_BITS: u32 = 9;
 /// Buckets over the whole range of `u64`.
@@ -52,22 +54,40 @@ impl Sparse {
             self.bins.extend(&other.bins);
             return;
         }
-        let mut merged = Vec::with_capacity(self.bins.len() + other.bins.len());
-        let (mut ours, mut theirs) = (self.bins.iter().peekable(), other.bins.iter().peekable());
-        loop {
-            match (ours.peek(), theirs.peek()) {
-                (Some(&&(one, count)), Some(&&(other, more))) if one == other => {
-                    merged.push((one, count + more));
-                    ours.next();
-                    theirs.next();
-                }
-                (Some(&&(one, _)), Some(&&(other, _))) if one < other => merged.extend(ours.next()),
-                (_, Some(_)) => merged.extend(theirs.next()),
-                (Some(_), None) => merged.extend(ours.next()),
-                (None, None) => break,
-            }
+        let ours = std::mem::take(&mut self.bins);
+        let theirs = &other.bins;
+        self.bins.reserve_exact(ours.len() + theirs.len());
+        let (mut at, mut to) = (0, 0);
+        while at < ours.len() && to < theirs.len() {
+            let ((one, count), (another, more)) = (ours[at], theirs[to]);
+            let (bin, sum) = match one.cmp(&another) {
+                Ordering::Less => (one, count),
+                Ordering::Equal => (one, count + more),
+                Ordering::Greater => (another, more),
+            };
+            self.bins.push((bin, sum));
+            at += usize::from(one <= another);
+            to += usize::from(another <= one);
         }
-        self.bins = merged;
+        self.bins.extend_from_slice(&ours[at..]);
+        self.bins.extend_from_slice(&theirs[to..]);
+    }
+
+    /// The values of all of them. Each bucket of each is looked at once, where merging one after the other
+    /// would look at those of the sum again for every one.
+    pub fn together<'a>(parts: impl Iterator<Item = &'a Sparse> + Clone) -> Sparse {
+        let ends = parts.clone().filter_map(|part| Some((part.bins.first()?.0, part.bins.last()?.0)));
+        let Some((first, last)) = ends.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1))) else {
+            return Sparse::default();
+        };
+        let mut counts = vec![0u32; usize::from(last - first) + 1];
+        let mut count = 0;
+        for part in parts {
+            count += part.count;
+            part.bins.iter().for_each(|&(bin, more)| counts[usize::from(bin - first)] += more);
+        }
+        let bins = (first..=last).zip(counts).filter(|&(_, count)| count > 0).collect();
+        Sparse { bins, count }
     }
 
     /// The value below which the share `q` of all lies; none without values.
@@ -153,6 +173,9 @@ mod tests {
         let mut parts = Sparse::default();
         values.chunks(700).for_each(|part| parts.merge(&fill(part)));
         assert_eq!(parts, fill(&values));
+        let pieces: Vec<Sparse> = values.chunks(700).map(fill).collect();
+        assert_eq!(Sparse::together(pieces.iter()), parts);
+        assert_eq!(Sparse::together(std::iter::empty()), Sparse::default());
         let mut sorted = values.clone();
         sorted.sort_unstable();
         for q in [0.01, 0.5, 0.99] {
