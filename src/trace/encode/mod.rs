@@ -1,4 +1,4 @@
-//! Column chunks, encoded. Those of a trace are made whole, by [`column`]; those of a result grow batch
+//! Column chunks, encoded. Those of a trace are made whole, by [`mod@column`]; those of a result grow batch
 //! by batch. Most of them go through arrow's writer. Two sorts that make up half of them are written
 //! here, in a page of their own, because arrow takes every row of them in hand: columns without any
 //! value (one run of levels), and columns of few distinct values (a dictionary and packed positions in
