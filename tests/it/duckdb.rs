@@ -5,6 +5,8 @@ use std::process::Command;
 
 use ycsb_trace::analyze::report::{OpReport, Report};
 use ycsb_trace::analyze::{Options, analyze, percentiles};
+#[cfg(feature = "sqlite")]
+use ycsb_trace::trace::ops::{OpBlock, TraceReader};
 
 use crate::analyze::mixed_run;
 #[cfg(feature = "sqlite")]
@@ -192,4 +194,72 @@ fn the_content_hash_is_what_the_readme_of_traces_says() {
         .expect("Python starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 5);
+}
+
+/// A sum over each column of a trace, by name: what DuckDB is asked for, and what our reader says of a row.
+#[cfg(feature = "sqlite")]
+type Sum = (&'static str, fn(&OpBlock, usize) -> i128);
+
+#[cfg(feature = "sqlite")]
+const SUMS: &[Sum] = &[
+    ("sum(op_id)", |rows, row| rows.id(row).into()),
+    ("sum(octet_length(encode(key)) + if(key = '', 0, ord(key[-1:])))", |rows, row| {
+        let key = rows.key(row);
+        key.len() as i128 + i128::from(key.as_bytes().last().copied().unwrap_or(0))
+    }),
+    ("sum(list_sum(fields))", |rows, row| {
+        rows.field_numbers(row).unwrap_or_default().iter().copied().map(i128::from).sum()
+    }),
+    ("sum(len(values))", |rows, row| rows.inline_values(row).map_or(0, |values| values.count() as i128)),
+    ("sum(list_sum(list_transform(values, lambda one: octet_length(one))))", |rows, row| {
+        rows.inline_values(row).map_or(0, |values| values.map(|value| value.len() as i128).sum())
+    }),
+    ("sum(value_seed % 1000000)", |rows, row| {
+        rows.seeded_values(row).map_or(0, |(seed, _)| i128::from(seed.cast_signed() % 1_000_000))
+    }),
+    ("sum(list_sum(value_lens))", |rows, row| {
+        rows.seeded_values(row).map_or(0, |(_, lens)| lens.iter().copied().map(i128::from).sum())
+    }),
+    ("sum(scan_len)", |rows, row| rows.scan_len(row).into()),
+    ("sum(at_ns)", |rows, row| rows.at_ns(row).unwrap_or(0).into()),
+    ("sum(after)", |rows, row| rows.after(row).unwrap_or(0).into()),
+    ("sum(txn)", |rows, row| rows.txn(row).unwrap_or(0).into()),
+];
+
+#[test]
+#[cfg(feature = "sqlite")]
+fn a_trace_is_read_by_duckdb_as_by_us() {
+    let folder = Folder::new();
+    for gen_line in [
+        "workloadd --records 300 --ops 2000 --arrival poisson --rate 1000",
+        "workloada --records 300 --ops 2000 --values seeded -p writeallfields=true",
+        "workloadf --records 300 --ops 2000 --values seeded -p fieldlength=5000",
+        "workloade --records 300 --ops 500 -p dataintegrity=true",
+        "oltp_read_write --tables 2 --table-size 100 --ops 100",
+    ] {
+        folder.ok(&format!("gen {gen_line}"));
+    }
+    let files = std::fs::read_dir(folder.path("traces")).expect("the traces");
+    let mut checked = 0;
+    for path in files.map(|entry| entry.expect("a file").path()) {
+        let columns: Vec<String> = SUMS.iter().map(|(sum, _)| format!("coalesce({sum}, 0)::TEXT")).collect();
+        let file = path.display().to_string().replace('\'', "''");
+        let rows = duckdb(&[&format!("SELECT [{}] AS sums FROM '{file}'", columns.join(", "))]);
+        let mut reader = TraceReader::open(&path).expect("a trace");
+        let mut ours = vec![0; SUMS.len()];
+        while let Some(block) = reader.next_block().expect("rows") {
+            for row in 0..block.len() {
+                ours.iter_mut().zip(SUMS).for_each(|(sum, (_, of_row))| *sum += of_row(&block, row));
+            }
+        }
+        let theirs: Vec<i128> = rows[0]["sums"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|sum| sum.as_str().and_then(|sum| sum.parse().ok()).expect("a number as text"))
+            .collect();
+        assert_eq!(theirs, ours, "{}", path.display());
+        checked += 1;
+    }
+    assert_eq!(checked, 10);
 }
