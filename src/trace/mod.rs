@@ -20,7 +20,9 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
+use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnPath;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
@@ -193,6 +195,12 @@ pub fn result_properties() -> WriterProperties {
         properties = properties.set_column_dictionary_enabled(path(name), true);
     }
     properties.build()
+}
+
+/// May a column of a row group have a value? Not if the file's own count of nulls says so.
+fn has_value(group: &RowGroupMetaData, column: &ColumnChunkMetaData) -> bool {
+    let nulls = column.statistics().and_then(Statistics::null_count_opt);
+    nulls.is_none_or(|nulls| nulls < group.num_rows() as u64)
 }
 
 /// Why a file cannot be used. Messages say which file and what to try.

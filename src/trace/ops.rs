@@ -13,7 +13,6 @@ use arrow_select::concat::concat_batches;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::file::metadata::ParquetMetaData;
-use parquet::file::statistics::Statistics;
 
 use super::meta::TraceMeta;
 use super::{FileError, FileKind, Opened, inconsistent, trace_schema};
@@ -316,11 +315,7 @@ impl Absent {
     /// Of this file, read in blocks of at most so many rows.
     fn of(parquet: &ParquetMetaData, block_rows: usize) -> Absent {
         let has_value = |leaf: usize| {
-            parquet.row_groups().iter().any(|group| {
-                let column = group.column(leaf);
-                let nulls = column.statistics().and_then(Statistics::null_count_opt);
-                nulls.is_none_or(|nulls| nulls < group.num_rows() as u64)
-            })
+            parquet.row_groups().iter().any(|group| super::has_value(group, group.column(leaf)))
         };
         let mut absent = Vec::new();
         for field in trace_schema().fields().iter().filter(|field| field.is_nullable()) {

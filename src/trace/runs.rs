@@ -26,7 +26,6 @@ use parquet::arrow::{ArrowSchemaConverter, ProjectionMask, add_encoded_arrow_sch
 use parquet::column::writer::ColumnCloseResult;
 use parquet::file::metadata::KeyValue;
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet::file::statistics::Statistics;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::SchemaDescriptor;
 
@@ -34,8 +33,8 @@ use super::chunk::with_suffix;
 use super::encode::Columns;
 use super::meta::RunMeta;
 use super::{
-    FOOTER_KEY, FileError, FileKind, Opened, column, inconsistent, result_properties, result_schema,
-    result_schema_of,
+    FOOTER_KEY, FileError, FileKind, Opened, column, has_value, inconsistent, result_properties,
+    result_schema, result_schema_of,
 };
 use crate::op::{NEVER_NS, OpKind, Sample, Status, UNKNOWN};
 
@@ -603,8 +602,7 @@ impl RunFile {
     fn has_codes(&self, row_group: usize) -> bool {
         let group = self.opened.parquet.metadata().row_group(row_group);
         let codes = group.columns().iter().find(|one| one.column_path().string() == column::CODE);
-        let nulls = codes.and_then(|codes| codes.statistics()).and_then(Statistics::null_count_opt);
-        nulls.is_none_or(|nulls| nulls < group.num_rows() as u64)
+        codes.is_none_or(|codes| has_value(group, codes))
     }
 
     /// Like [`scan_times`](Self::scan_times), also with what tells the requests of an operation and the

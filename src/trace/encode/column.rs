@@ -139,24 +139,34 @@ pub fn differences<T: Copy + Into<i64>>(
     rows: usize,
     numbers: &Sparse<T>,
 ) -> Result<Encoded> {
+    sparse(description, rows, numbers, Encoding::DELTA_BINARY_PACKED, |page, values| {
+        page::differences(page, values.iter().map(|&number| number.into()));
+    })
+}
+
+/// Numbers of random bits.
+pub fn random(description: &ColumnDescPtr, rows: usize, numbers: &Sparse<i64>) -> Result<Encoded> {
+    sparse(description, rows, numbers, Encoding::PLAIN, |page, values| {
+        page.reserve_exact(values.len() * 8);
+        values.iter().for_each(|number| page.extend_from_slice(&number.to_le_bytes()));
+    })
+}
+
+/// A bit for each row, and then what `write` makes of the values.
+fn sparse<T: Copy>(
+    description: &ColumnDescPtr,
+    rows: usize,
+    numbers: &Sparse<T>,
+    encoding: Encoding,
+    write: impl FnOnce(&mut Vec<u8>, &[T]),
+) -> Result<Encoded> {
     if numbers.values.is_empty() {
         return nulls(description, rows);
     }
     let mut page = Vec::new();
     page::levels(&mut page, |page| page::packed_codes(page, rows, numbers.valid_bytes(rows)));
-    page::differences(&mut page, numbers.values.iter().map(|&number| number.into()));
-    Chunk::plain(Encoding::DELTA_BINARY_PACKED, page, rows).close(description)
-}
-
-/// Numbers of random bits.
-pub fn random(description: &ColumnDescPtr, rows: usize, numbers: &Sparse<i64>) -> Result<Encoded> {
-    if numbers.values.is_empty() {
-        return nulls(description, rows);
-    }
-    let mut page = Vec::with_capacity(numbers.values.len() * 8 + rows / 8 + 16);
-    page::levels(&mut page, |page| page::packed_codes(page, rows, numbers.valid_bytes(rows)));
-    numbers.values.iter().for_each(|number| page.extend_from_slice(&number.to_le_bytes()));
-    Chunk::plain(Encoding::PLAIN, page, rows).close(description)
+    write(&mut page, &numbers.values);
+    Chunk::plain(encoding, page, rows).close(description)
 }
 
 /// Names, one in each row, of which there are few; `numbers` says which.
@@ -219,9 +229,8 @@ pub fn texts(description: &ColumnDescPtr, ends: &[u32], bytes: &[u8], compressed
 /// A page that goes on with texts.
 fn cut(mut page: Vec<u8>, ends: &[u32], bytes: &[u8]) -> Vec<u8> {
     page.reserve_exact(ends.len() * 4 + bytes.len());
-    let begins = std::iter::once(0).chain(ends.iter().copied());
-    let lengths = ends.iter().zip(begins).map(|(&end, begin)| i64::from(end - begin));
-    page::differences(&mut page, lengths.collect::<Vec<_>>().into_iter());
+    let begin = |at: usize| if at == 0 { 0 } else { ends[at - 1] };
+    page::differences(&mut page, (0..ends.len()).map(|at| i64::from(ends[at] - begin(at))));
     page.extend_from_slice(bytes);
     page
 }

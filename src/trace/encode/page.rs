@@ -39,7 +39,7 @@ pub fn codes(out: &mut Vec<u8>, codes: &[u16], distinct: usize) {
     match codes.first() {
         Some(&first) if codes.iter().all(|&code| code == first) => run(out, first, codes.len(), distinct),
         _ => {
-            varint(out, (codes.len().div_ceil(8) as u64) << 1 | 1);
+            groups(out, codes.len());
             let padding = codes.len().next_multiple_of(8) - codes.len();
             let padded = codes.iter().copied().chain(std::iter::repeat_n(0, padding));
             packed(out, padded.map(u64::from), width_of(distinct));
@@ -64,8 +64,13 @@ fn packed(out: &mut Vec<u8>, values: impl Iterator<Item = u64>, width: u32) {
 
 /// Bytes of codes that are packed already.
 pub fn packed_codes(out: &mut Vec<u8>, count: usize, bytes: impl Iterator<Item = u8>) {
-    varint(out, (count.div_ceil(8) as u64) << 1 | 1);
+    groups(out, count);
     out.extend(bytes);
+}
+
+/// Announces packed codes, in groups of eight.
+fn groups(out: &mut Vec<u8>, count: usize) {
+    varint(out, (count.div_ceil(8) as u64) << 1 | 1);
 }
 
 fn varint(out: &mut Vec<u8>, mut number: u64) {

@@ -4,14 +4,13 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
+use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, OptsBuilder};
 
 use super::daemon::{Daemon, command, folder, free_port};
 use super::java::jars;
-
-/// A user without a password.
-pub const TRUSTED: &str = "trusted";
+pub use super::mariadb::TRUSTED;
+use super::mariadb::connect;
 
 pub struct Server {
     pub port: u16,
@@ -41,11 +40,6 @@ pub async fn make_binary_table(database: &str) {
     let text = "CREATE TABLE usertable (YCSB_KEY VARBINARY(512) PRIMARY KEY, FIELD0 LONGTEXT, FIELD1 LONGTEXT, \
                 FIELD2 LONGTEXT) CHARACTER SET utf8mb4";
     client(database).await.query_drop(text).await.expect("a table is made");
-}
-
-async fn connect(port: u16, database: &str) -> Result<Conn, mysql_async::Error> {
-    let options = OptsBuilder::default().ip_or_hostname("127.0.0.1").tcp_port(port).user(Some(TRUSTED));
-    Conn::new(options.db_name(Some(database)).prefer_socket(false)).await
 }
 
 fn start() -> Server {
