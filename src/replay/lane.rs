@@ -122,7 +122,7 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
             let read_end_ns = Cell::new(NEVER_NS);
             let outcome = self.attempt(session, &op, start_ns, &mut sink, &read_end_ns).await;
             let end_ns = self.clock.now_ns();
-            let outcome = self.observer.judge(&mut sink, &op, outcome);
+            let outcome = self.observer.judge(&self.clock, &mut sink, &op, outcome);
 
             let mut sample = Sample {
                 op_id: op.id,
@@ -249,7 +249,7 @@ impl<D: Driver, C: Clock, O: Observer> Lane<D, C, O> {
             read_end_ns.set(NEVER_NS);
             outcome = self.attempt(session, op, sample.start_ns, sink, read_end_ns).await;
             sample.end_ns = self.clock.now_ns();
-            outcome = self.observer.judge(sink, op, outcome);
+            outcome = self.observer.judge(&self.clock, sink, op, outcome);
             sample.status = outcome.status;
             sample.rows = outcome.rows;
             if outcome.status == Status::Ok {

@@ -5,11 +5,11 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::time::Instant;
 
 use hdrhistogram::Histogram;
 use rtrb::Producer;
 
+use crate::clock::Clock;
 use crate::driver::{Discard, Rows};
 use crate::op::{Op, OpKind, Outcome, Recovery, Status};
 use crate::record::{Tool, append_integrity_value, key_hash, value_hash};
@@ -28,7 +28,7 @@ pub trait Observer: 'static {
     /// Before the clock starts: forgets the last operation (or the last try of this one).
     fn begin(&self, sink: &mut Self::Sink, op: &Op<'_>);
     /// After the clock has stopped: what came back may turn an OK into a MISMATCH.
-    fn judge(&self, sink: &mut Self::Sink, op: &Op<'_>, outcome: Outcome) -> Outcome;
+    fn judge(&self, clock: &impl Clock, sink: &mut Self::Sink, op: &Op<'_>, outcome: Outcome) -> Outcome;
     /// Hands the hashes to the recorder; returns how many there were.
     fn hand_over(&self, sink: &mut Self::Sink) -> u32;
     /// After the run: what came of the checks, if values were checked against what they must be.
@@ -51,7 +51,7 @@ impl Observer for Unobserved {
     #[inline]
     fn begin(&self, _sink: &mut Discard, _op: &Op<'_>) {}
     #[inline]
-    fn judge(&self, _sink: &mut Discard, _op: &Op<'_>, outcome: Outcome) -> Outcome {
+    fn judge(&self, _: &impl Clock, _sink: &mut Discard, _op: &Op<'_>, outcome: Outcome) -> Outcome {
         outcome
     }
     #[inline]
@@ -182,17 +182,17 @@ impl Observer for Verifier {
         seen.latest.push_str(op.key);
     }
 
-    fn judge(&self, seen: &mut Seen, op: &Op<'_>, outcome: Outcome) -> Outcome {
+    fn judge(&self, clock: &impl Clock, seen: &mut Seen, op: &Op<'_>, outcome: Outcome) -> Outcome {
         let mut wrong = None;
         if let (Known::Integrity(rule, _), OpKind::Read | OpKind::ReadModifyWrite) = (&self.known, op.kind) {
-            let began = Instant::now();
+            let began_ns = clock.now_ns();
             wrong = self.wrong_field(*rule, seen, op);
             let found = match wrong {
                 Some(_) => Found::Wrong,
                 None if seen.hashes.is_empty() => Found::Nothing,
                 None => Found::Right,
             };
-            seen.checked = Some((found, began.elapsed().as_nanos() as u64));
+            seen.checked = Some((found, clock.now_ns() - began_ns));
         }
         if outcome.status != Status::Ok {
             // What a failed operation saw is no answer.
@@ -289,6 +289,7 @@ fn mismatch(code: &str, what: String, rows: u32) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::ManualClock;
 
     fn verifier() -> (Verifier, rtrb::Consumer<u64>) {
         let (log, hashes) = rtrb::RingBuffer::new(64);
@@ -306,7 +307,7 @@ mod tests {
         let mut seen = verifier.sink();
         verifier.begin(&mut seen, &op);
         keys.iter().for_each(|key| seen.row(key));
-        verifier.judge(&mut seen, &op, Outcome::ok(keys.len() as u32))
+        verifier.judge(&ManualClock::default(), &mut seen, &op, Outcome::ok(keys.len() as u32))
     }
 
     #[test]
@@ -330,13 +331,13 @@ mod tests {
         seen.row("a");
         seen.field(0, Some(b"x"));
         seen.field(1, None);
-        assert_eq!(verifier.judge(&mut seen, &op, Outcome::ok(1)), Outcome::ok(1));
+        assert_eq!(verifier.judge(&ManualClock::default(), &mut seen, &op, Outcome::ok(1)), Outcome::ok(1));
         assert_eq!(verifier.hand_over(&mut seen), 3);
         let came: Vec<u64> = std::iter::from_fn(|| hashes.pop().ok()).collect();
         assert_eq!(came, [key_hash("a"), value_hash(Some(b"x")), value_hash(None)]);
         verifier.begin(&mut seen, &op);
         seen.row("a");
-        verifier.judge(&mut seen, &op, Outcome::bare(Status::Conflict));
+        verifier.judge(&ManualClock::default(), &mut seen, &op, Outcome::bare(Status::Conflict));
         assert_eq!(verifier.hand_over(&mut seen), 0);
     }
 }

@@ -145,12 +145,11 @@ pub enum Refused {
 pub async fn connect(
     config: &Config,
     place: &Place,
-    mut connector: MakeRustlsConnect,
+    connector: MakeRustlsConnect,
 ) -> Result<(Client, Connection<Lent, Lent>, Lending), Refused> {
-    let plain = Lent::new(dial(config, place).await.map_err(Refused::Io)?);
-    let lending = Lending { plain: plain.clone(), encrypted: Lent::default() };
-    let connector = encrypting(&mut connector, place, &lending)?;
-    let (client, connection) = config.connect_raw(plain, connector).await.map_err(Refused::Client)?;
+    let (lending, connector) = reach(config, place, connector).await?;
+    let raw = config.connect_raw(lending.plain.clone(), connector);
+    let (client, connection) = raw.await.map_err(Refused::Client)?;
     Ok((client, connection, lending))
 }
 
@@ -158,23 +157,24 @@ pub async fn connect(
 pub async fn cancel(
     config: &Config,
     place: &Place,
-    mut connector: MakeRustlsConnect,
+    connector: MakeRustlsConnect,
     token: tokio_postgres::CancelToken,
 ) -> Result<(), Refused> {
-    let plain = Lent::new(dial(config, place).await.map_err(Refused::Io)?);
-    let lending = Lending { plain: plain.clone(), encrypted: Lent::default() };
-    let connector = encrypting(&mut connector, place, &lending)?;
-    token.cancel_query_raw(plain, connector).await.map_err(Refused::Client)
+    let (lending, connector) = reach(config, place, connector).await?;
+    token.cancel_query_raw(lending.plain, connector).await.map_err(Refused::Client)
 }
 
-fn encrypting(
-    connector: &mut MakeRustlsConnect,
+/// A stream to the server, and what encrypts it if both sides want that.
+async fn reach(
+    config: &Config,
     place: &Place,
-    lending: &Lending,
-) -> Result<Encrypting, Refused> {
-    let made = <MakeRustlsConnect as MakeTlsConnect<Lent>>::make_tls_connect(connector, &place.host);
+    mut connector: MakeRustlsConnect,
+) -> Result<(Lending, Encrypting), Refused> {
+    let plain = Lent::new(dial(config, place).await.map_err(Refused::Io)?);
+    let made = <MakeRustlsConnect as MakeTlsConnect<Lent>>::make_tls_connect(&mut connector, &place.host);
     let connector = made.map_err(|error| Refused::Io(io::Error::other(error)))?;
-    Ok(Encrypting { connector, encrypted: lending.encrypted.clone() })
+    let encrypted = Lent::default();
+    Ok((Lending { plain, encrypted: encrypted.clone() }, Encrypting { connector, encrypted }))
 }
 
 /// Reaches a server, as the settings of the network say: the addresses of its name one after the other.
