@@ -109,7 +109,16 @@ fn sqlite(load: &Load<'_>, session: u64) -> u64 {
 fn fjall(load: &Load<'_>, sessions: u64) -> u64 {
     let database = fjall::Database::builder(Path::new(load.url)).open().expect("a database");
     let table = database.keyspace("usertable", fjall::KeyspaceCreateOptions::default).expect("a keyspace");
-    let read = |key: String| drop(black_box(table.get(key).expect("an answer").expect("a row")));
+    let read = |key: String| {
+        let row = table.get(key).expect("an answer").expect("a row");
+        // As the program stores it: of every field its length, and its bytes.
+        let mut rest = &row[..];
+        while let Some((length, after)) = rest.split_first_chunk::<4>() {
+            let (field, after) = after.split_at(i32::from_le_bytes(*length) as usize);
+            black_box(field);
+            rest = after;
+        }
+    };
     blocking(sessions, &|session| load.read_all(session, read))
 }
 

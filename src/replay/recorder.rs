@@ -483,13 +483,14 @@ fn occupied_ns(sample: &Sample, began: Instant) -> u64 {
     blocked_ns + end_ns.saturating_sub(sample.start_ns)
 }
 
-/// Between two looks at empty logs.
-const PAUSE: Duration = Duration::from_millis(2);
+/// Between two looks at empty logs. Each look interrupts a lane or a server if every CPU is busy; the logs
+/// have room for what arrives until the next.
+const PAUSE: Duration = Duration::from_millis(8);
 
-/// What a [`PAUSE`] that took this long says: waking up takes up to a millisecond or two, more is
+/// What a [`PAUSE`] that took this long says: waking up takes a few milliseconds at most, more is
 /// time in which this process was not allowed to run.
 fn stall(took: Duration) -> Duration {
-    const USUAL: Duration = Duration::from_millis(10);
+    const USUAL: Duration = PAUSE.saturating_add(Duration::from_millis(8));
     if took > USUAL { took - PAUSE } else { Duration::ZERO }
 }
 
