@@ -13,6 +13,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 pub const NOBODY: u32 = 65534;
@@ -54,9 +55,28 @@ pub fn program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).chain(more).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
-/// A port that nobody listens at.
+/// A port that nobody listens at, and that no outgoing connection is given before its server has begun: Linux takes
+/// those from 32768 on.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port()
+    const PORTS: std::ops::Range<u32> = 12_000..32_000;
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    loop {
+        // Two runs of the tests at once begin at different places.
+        let at = std::process::id().wrapping_mul(101).wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed));
+        let port = (PORTS.start + at % PORTS.len() as u32) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+#[test]
+fn a_port_for_a_server_is_none_that_an_outgoing_connection_may_be_given() {
+    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").expect("this is Linux");
+    let first: u16 =
+        range.split_whitespace().next().and_then(|first| first.parse().ok()).expect("two numbers");
+    let (one, other) = (free_port(), free_port());
+    assert!(one < first && other < first && one != other, "{one} {other} {first}");
 }
 
 /// How a server is spoken to.
